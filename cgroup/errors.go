@@ -1,0 +1,86 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unavailable says why a limit can't be enforced here and what mends it.
+type Unavailable struct {
+	Controller string // the controllers concerned, comma-separated; "" = all
+	File       string // what was looked at
+	Reason     string
+	Hint       string
+	ID         string // stable id, as `jailer doctor` prints it
+	Err        error  // the kernel's answer, if there was one
+}
+
+func (u *Unavailable) Error() string {
+	s := u.Reason
+	if u.Controller != "" {
+		s = u.Controller + ": " + s
+	}
+	if u.File != "" {
+		s += " (" + u.File + ")"
+	}
+	if u.Err != nil {
+		s += ": " + u.Err.Error()
+	}
+	return s
+}
+
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// Error is a file operation on a cgroup that failed.
+type Error struct {
+	Op    string // mkdir, write, read back, …
+	File  string
+	Value string // what was to be written, if anything
+	Hint  string
+	Err   error
+}
+
+func (e *Error) Error() string {
+	s := "cgroup: " + e.Op + " " + e.File
+	if e.Value != "" {
+		s += fmt.Sprintf(" %q", e.Value)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func fail(op, file, value string, err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err // the file is named already
+	}
+	return &Error{Op: op, File: file, Value: value, Hint: errnoHint(err), Err: err}
+}
+
+// errnoHint tells what an errno of a cgroup file usually means.
+func errnoHint(err error) string {
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return "a process still lives in this cgroup; controllers can only be enabled, and cgroups removed, where none does"
+	case errors.Is(err, unix.EROFS):
+		return "the cgroup file system is mounted read-only; remount it read-write or, in a container, start that with a writable cgroup namespace"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "this cgroup is not delegated to you; " + hintScope
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EAGAIN):
+		return "the kernel's limit of cgroups is reached (cgroup.max.descendants, or ids); `jailer gc` removes left-over ones"
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return "the cgroup is threaded; start jailer in a cgroup of its own: " + hintScope
+	}
+	return ""
+}
+
+const (
+	hintScope    = "start it as `systemd-run --user --scope -p Delegate=yes -- jailer run …`, or run jailer as root"
+	hintDelegate = "write `[Service]` and `Delegate=cpu cpuset io memory pids` to /etc/systemd/system/user@.service.d/delegate.conf, " +
+		"run `systemctl daemon-reload`, log in again and " + hintScope
+	hintV1       = "run jailer as root, or boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
+	hintReadOnly = "remount it read-write, or start the container around jailer with a private, writable cgroup namespace"
+)

@@ -1,0 +1,462 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// testName is BASE's name in these tests, apart from a real jailer's.
+var testName = fmt.Sprintf("jailer-test-%d", os.Getpid())
+
+// realBase finds a BASE with real limits on this host, as root.
+func realBase(t *testing.T) *Base {
+	t.Helper()
+	need.Root(t)
+	b, err := Find(Options{Name: testName})
+	if u := (*Unavailable)(nil); errors.As(err, &u) {
+		need.Feature(t, "cgroup", false, u.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, dir := range b.Dirs() {
+			if filepath.Base(dir) == testName {
+				if err := removeTree(context.Background(), dir); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	return b
+}
+
+func newJail(t *testing.T, b *Base, id string) *Jail {
+	t.Helper()
+	j, err := b.Create(id, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := errors.Join(j.Kill(), j.WaitEmpty(ctx), j.Remove(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func newJob(t *testing.T, j *Jail, n int, l Limits) *Job {
+	t.Helper()
+	o, err := j.NewJob(n, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// start runs a shell script inside the job: it waits for its standard input to
+// end, which it does once the process is where it belongs.
+func start(t *testing.T, o *Job, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", "read x; "+script)
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.jail.base.kind == V2 {
+		dir, err := o.Dir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	fs, err := o.Procs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fs {
+		if _, err := fmt.Fprint(f, cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if _, err := io.WriteString(hold, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	hold.Close()
+	return cmd
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func usage(t *testing.T, o *Job) Usage {
+	t.Helper()
+	u, err := o.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// await waits for an event that want likes.
+func await(t *testing.T, ch <-chan Event, want func(Event) bool) {
+	t.Helper()
+	for ctx := within(t, 10*time.Second); ; {
+		select {
+		case ev, ok := <-ch:
+			if !ok {
+				t.Fatal("events ended")
+			}
+			if want(ev) {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal("no event")
+		}
+	}
+}
+
+func TestRealLimits(t *testing.T) {
+	b := realBase(t)
+	j := newJail(t, b, "limits")
+	for i, tc := range []Limits{
+		{Memory: 64 << 20, Pids: 16, CPUMilli: 200},
+		{Memory: 100_000_000, Pids: 1, CPUMilli: 1}, // rounded to a page; the smallest quota
+		{Memory: 1 << 30, Swap: 1 << 20, Pids: 4096, CPUMilli: 4096_000},
+		{Pids: 5},
+		{},
+	} {
+		t.Run(fmt.Sprintf("%+v", tc), func(t *testing.T) {
+			o := newJob(t, j, i+1, tc)
+			if b.Kind() == V1 && tc.Memory > 0 {
+				dir, _ := o.dir("memory")
+				got, err := readCount(filepath.Join(dir, "memory.limit_in_bytes"))
+				if err != nil || got != tc.Memory&^4095 {
+					t.Errorf("limit_in_bytes %d, %v", got, err)
+				}
+			}
+			dir, _ := o.dir("pids")
+			want := fmt.Sprint(tc.Pids)
+			if tc.Pids == 0 {
+				want = "max"
+			}
+			if got, _ := readString(filepath.Join(dir, "pids.max")); got != want {
+				t.Errorf("pids.max %q, want %q", got, want)
+			}
+			if err := o.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := j.NewJob(9, Limits{Memory: 100}); err == nil {
+		t.Error("a limit that rounds to nothing was taken")
+	}
+	if _, err := j.NewJob(9, Limits{Pids: -1}); err == nil {
+		t.Error("a negative limit was taken")
+	}
+	if _, err := j.NewJob(9, Limits{}); err != nil {
+		t.Errorf("a refused job left its directory: %v", err)
+	}
+	if _, err := j.NewJob(9, Limits{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("second job 9: %v", err)
+	}
+	if _, err := b.Create("limits", -1); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("second jail: %v", err)
+	}
+	for _, id := range []string{"", "../x", "a/b", "a b", strings.Repeat("x", 200)} {
+		if _, err := b.Create(id, -1); err == nil {
+			t.Errorf("id %q was taken", id)
+		}
+	}
+}
+
+func TestRealOOM(t *testing.T) {
+	j := newJail(t, realBase(t), "oom")
+	o := newJob(t, j, 1, Limits{Memory: 32 << 20, Pids: 32, CPUMilli: 2000})
+	ch, err := o.Watch(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// tail holds a line that never ends.
+	cmd := start(t, o, "head -c 268435456 /dev/zero | tail -n 1 >/dev/null")
+	await(t, ch, func(e Event) bool { return e.OOM })
+	cmd.Wait()
+	if err := o.WaitEmpty(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	u := usage(t, o)
+	if u.OOMKills < 1 {
+		t.Errorf("%d oom kills", u.OOMKills)
+	}
+	if u.MemoryPeak == nil || *u.MemoryPeak < 24<<20 || *u.MemoryPeak > 32<<20 {
+		t.Errorf("memory peak %v", u.MemoryPeak)
+	}
+	if u.PidsMaxHits != 0 {
+		t.Errorf("%d pids hits", u.PidsMaxHits)
+	}
+}
+
+func TestRealPids(t *testing.T) {
+	j := newJail(t, realBase(t), "pids")
+	o := newJob(t, j, 1, Limits{Memory: 64 << 20, Pids: 4})
+	ch, err := o.Watch(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, o, "for i in 1 2 3 4 5 6; do sleep 60 & done 2>/dev/null; wait")
+	if o.jail.base.kind == V2 {
+		await(t, ch, func(e Event) bool { return e.PidsMax })
+	}
+	before := usage(t, o)
+	for end := time.Now().Add(10 * time.Second); before.PidsMaxHits == 0 && time.Now().Before(end); before = usage(t, o) {
+		time.Sleep(time.Millisecond)
+	}
+	if before.PidsMaxHits < 1 {
+		t.Errorf("%d pids hits", before.PidsMaxHits)
+	}
+	if before.PidsPeak != nil && *before.PidsPeak != 4 {
+		t.Errorf("pids peak %d", *before.PidsPeak)
+	}
+	if err := o.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.WaitEmpty(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Remove(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A kill must not look like the job's own hitting of the pids limit.
+func TestRealKillKeepsCounter(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		t.Run(fmt.Sprintf("whole jail %v", whole), func(t *testing.T) {
+			j := newJail(t, realBase(t), "bomb")
+			o := newJob(t, j, 1, Limits{Pids: 40})
+			start(t, o, "for i in 1 2 3; do (while :; do /bin/true; done) & done; wait")
+			time.Sleep(50 * time.Millisecond)
+			kill := o.Kill
+			if whole {
+				kill = j.Kill
+			}
+			if err := kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.WaitEmpty(within(t, 5*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if u := usage(t, o); u.PidsMaxHits != 0 {
+				t.Errorf("%d pids hits", u.PidsMaxHits)
+			}
+		})
+	}
+}
+
+// Without a v2 hierarchy beside v1 the loop has to end a fork bomb by itself.
+func TestRealKillLoop(t *testing.T) {
+	b := realBase(t)
+	if b.Kind() != V1 {
+		need.Feature(t, "cgroup1", false, "no cgroup v1 here")
+	}
+	alone := *b
+	alone.places = nil
+	for _, p := range b.places {
+		if !p.mount.V2 {
+			alone.places = append(alone.places, p)
+		}
+	}
+	j := newJail(t, &alone, "loop")
+	o := newJob(t, j, 1, Limits{Pids: 64, Memory: 256 << 20})
+	start(t, o, "f() { f | f & }; f 2>/dev/null; sleep 60")
+	time.Sleep(200 * time.Millisecond)
+	begin := time.Now()
+	if err := o.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.WaitEmpty(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("empty after %v", time.Since(begin))
+	if err := o.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Remove(); err != nil {
+		t.Errorf("second remove: %v", err)
+	}
+}
+
+func TestRealThrottle(t *testing.T) {
+	j := newJail(t, realBase(t), "cpu")
+	o := newJob(t, j, 1, Limits{CPUMilli: 200})
+	start(t, o, "while :; do :; done")
+	time.Sleep(time.Second)
+	got, err := o.CPUTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got < 20*time.Millisecond || got > 400*time.Millisecond {
+		t.Errorf("used %v of CPU in 1 s at 0.2 CPUs", got)
+	}
+	u := usage(t, o)
+	if u.Throttled == nil || *u.Throttled < 100*time.Millisecond {
+		t.Errorf("throttled %v", u.Throttled)
+	}
+	if sum := u.CPUUser + u.CPUSystem; sum < got*8/10 {
+		t.Errorf("user %v + system %v, CPUTime %v", u.CPUUser, u.CPUSystem, got)
+	}
+}
+
+func TestRealWaitAndRemove(t *testing.T) {
+	j := newJail(t, realBase(t), "wait")
+	o := newJob(t, j, 1, Limits{Pids: 20})
+	ch, err := o.Watch(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := start(t, o, "sleep 60 & sleep 60 & kill -STOP $$")
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := o.WaitEmpty(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("not empty, yet %v", err)
+	}
+	if err := j.Remove(short); !errors.Is(err, syscall.EBUSY) {
+		t.Fatalf("removed with processes in it: %v", err)
+	}
+	// At once after the kill: rmdir has to be patient.
+	if err := j.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Remove(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Kill(), j.WaitEmpty(t.Context()), j.Remove(t.Context())); err != nil {
+		t.Errorf("of a jail that is gone: %v", err)
+	}
+	for _, dir := range j.Paths() {
+		if exists(dir) {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	for range ch { // ends with the cgroup
+	}
+	cmd.Wait()
+}
+
+func TestRealReap(t *testing.T) {
+	b := realBase(t)
+	plan := b.Plan("reap")
+	j, err := b.Create("reap", -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(plan) != fmt.Sprint(j.Paths()) {
+		t.Errorf("planned %v, made %v", plan, j.Paths())
+	}
+	o := newJob(t, j, 1, Limits{Pids: 20, Memory: 64 << 20})
+	cmd := start(t, o, "sleep 60 & sleep 60")
+	if err := Reap(within(t, 5*time.Second), plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range plan {
+		if exists(dir) {
+			t.Errorf("%s is left", dir)
+		}
+	}
+	cmd.Wait()
+	if err := Reap(within(t, 5*time.Second), plan); err != nil {
+		t.Errorf("second time: %v", err)
+	}
+}
+
+func TestReapRefuses(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "jail-x")
+	if err := os.Mkdir(plain, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cases := []string{plain, plain + "/", "jail-x", "/sys/fs/cgroup", "/sys/fs/cgroup/../cgroup/jail-x", "/", "/sys/fs/cgroup/x/jail-", "/sys/fs/cgroup/jail-a b"}
+	if os.Geteuid() == 0 {
+		b := realBase(t)
+		j := newJail(t, b, "aim")
+		link := filepath.Join(t.TempDir(), "jail-aim")
+		if err := os.Symlink(j.Paths()[0], link); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, link, b.Dirs()[0])
+		t.Cleanup(func() {
+			if !exists(j.Paths()[0]) {
+				t.Error("reaped through a symbolic link")
+			}
+		})
+	}
+	for _, path := range cases {
+		if err := Reap(t.Context(), []string{path}); err == nil {
+			t.Errorf("%q was taken", path)
+		}
+	}
+	if !exists(plain) {
+		t.Error("a plain directory was removed")
+	}
+}
+
+func TestRealParallel(t *testing.T) {
+	realBase(t) // the skip, and the removal
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for i := range 8 {
+		wg.Go(func() {
+			errs <- func() error {
+				b, err := Find(Options{Name: testName})
+				if err != nil {
+					return err
+				}
+				j, err := b.Create(fmt.Sprintf("par-%d", i), -1)
+				if err != nil {
+					return err
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				o, err := j.NewJob(1, Limits{Memory: 16 << 20, Pids: 8, CPUMilli: 500})
+				if err != nil {
+					return errors.Join(err, j.Remove(ctx))
+				}
+				return errors.Join(o.Kill(), o.WaitEmpty(ctx), o.Remove(), j.Remove(ctx))
+			}()
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

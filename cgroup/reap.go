@@ -1,0 +1,66 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reap kills and removes left-over jails, named by the directories a record
+// holds (see Base.Plan). A record is only a file: each path must be an absolute
+// one without symbolic links, its last element jail-*, in a cgroup file system,
+// or it is refused and left alone. Missing ones are fine, so Reap can be
+// repeated. The rest is done even if one fails.
+func Reap(ctx context.Context, paths []string) error {
+	var errs []error
+	var ps []place
+	for _, path := range paths {
+		p, err := reapable(path)
+		switch {
+		case gone(err):
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			ps = append(ps, p)
+		}
+	}
+	errs = append(errs, killPlaces(ps, nil))
+	for _, p := range ps {
+		one := []place{p}
+		err := waitPlaces(ctx, one)
+		if err == nil {
+			err = removePlaces(ctx, one)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func reapable(path string) (place, error) {
+	name, ok := strings.CutPrefix(filepath.Base(path), jailPrefix)
+	if !ok || checkID(name) != nil || !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		return place{}, fmt.Errorf("cgroup: %q is not the directory of a jail", path)
+	}
+	f, err := openPath(path)
+	if err != nil {
+		return place{}, fail("open", path, "", err)
+	}
+	defer f.Close()
+	var sf unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &sf); err != nil {
+		return place{}, fail("statfs", path, "", err)
+	}
+	v2, ok := cgroupMagic(sf)
+	if !ok {
+		return place{}, fmt.Errorf("cgroup: %q is in no cgroup file system", path)
+	}
+	p := place{dir: path, mount: Mount{V2: v2}}
+	if !v2 && exists(filepath.Join(path, "cgroup.procs")) {
+		p.ctls = []string{"pids"} // fence tries; only the pids hierarchy has the file
+	}
+	return p, nil
+}

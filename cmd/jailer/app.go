@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+)
+
+// app is what the commands share.
+type app struct {
+	streams
+	stateDir string
+	verbose  bool
+	xdg      string
+	code     int // exit status, where a command decides it itself
+}
+
+// run is the whole program but for the re-execution hook: arguments in, exit
+// status out.
+func run(args []string, s streams) int {
+	unix.Umask(0o022) // files of the skeleton must be readable by the jail's uid
+	a := &app{streams: s, xdg: os.Getenv("XDG_RUNTIME_DIR")}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return a.code
+	}
+	a.explain(err)
+	return exitError(err, cmd.Name() == "run")
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "jailer",
+		Short: "Run a command that nobody trusts in a jail of its own",
+		Long: `jailer runs a command as if on a machine that holds nothing but what the task
+needs: a read-only root, own namespaces, a system-call filter, limits on memory,
+CPU, processes, time and output, and no network. It needs no daemon and no
+privilege. What can't be enforced here is an error before the command starts.`,
+		Args:          noVerb,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// The generated command would add flags and text of its own.
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{err: err, command: c.CommandPath()}
+	})
+	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
+	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
+	root.SetHelpCommand(a.helpCommand(root))
+	root.AddCommand(a.runCommand(), a.specCommand(), a.policyCommand(), a.gcCommand(),
+		a.doctorCommand(), a.versionCommand(), a.completionCommand())
+	return root
+}
+
+// noVerb refuses an unknown verb; cobra alone would print help and exit 0.
+func noVerb(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{err: fmt.Errorf("unknown command %q", args[0]), command: "jailer"}
+	}
+	return nil
+}
+
+func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return &usageError{err: fmt.Errorf("unknown command %q", args), command: "jailer"}
+			}
+			return c.Help()
+		},
+	}
+}
+
+// exactly is cobra.ExactArgs with our kind of error.
+func exactly(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return &usageError{err: fmt.Errorf("takes %d arguments, %d given", n, len(args)), command: c.CommandPath()}
+		}
+		return nil
+	}
+}
+
+// A usageError is a command line that says nothing we understand.
+type usageError struct {
+	err     error
+	command string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// explain prints what failed and what mends it.
+func (a *app) explain(err error) {
+	fmt.Fprintf(a.err, "jailer: error: %v\n", err)
+	var hint string
+	var je *jailer.Error
+	var ue *usageError
+	switch {
+	case errors.As(err, &je):
+		hint = je.Hint
+	case errors.As(err, &ue):
+		hint = "see `" + ue.command + " --help`"
+	}
+	if hint != "" {
+		fmt.Fprintf(a.err, "jailer: hint: %s\n", hint)
+	}
+}
+
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintf(a.err, "jailer: warning: "+format+"\n", args...)
+}
+
+func (a *app) logger() *slog.Logger {
+	if !a.verbose {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

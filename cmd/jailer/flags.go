@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/jailer-project/jailer/limits"
+	"github.com/jailer-project/jailer/policy"
+)
+
+// requestFlags are those that say what to run, under which policy.
+type requestFlags struct {
+	policy, profile, request string
+	tenant, rootfs, cwd      string
+	labels, env, caps        []string
+	limits                   limits.Limits
+	keep, onLimit, apparmor  string
+	stdin                    string
+}
+
+func (f *requestFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.policy, "policy", "", "operator's policy `FILE` (default /etc/jailer/policy.toml, else the built-in one)")
+	fs.StringVar(&f.profile, "profile", "", "profile `NAME` of the policy (default \"default\")")
+	fs.StringVar(&f.request, "request", "", "read a request document from `FILE`, - for standard input")
+	fs.StringVar(&f.tenant, "tenant", "", "tenant `T` that the run belongs to, in the result")
+	fs.StringArrayVar(&f.labels, "label", nil, "label `K=V` for the result (repeatable)")
+	fs.StringVar(&f.rootfs, "rootfs", "", "root `NAME` of the policy (\"host\": a read-only view of the host's /usr)")
+	fs.StringArrayVar(&f.env, "env", nil, "environment variable `K=V` (repeatable); nothing is inherited")
+	fs.StringVar(&f.cwd, "cwd", "", "working `DIR` in the jail (default /workspace)")
+	fs.StringVar(&f.stdin, "stdin", "", "the command's standard input: - for jailer's own, or a `FILE` (default none)")
+	for _, l := range limits.Fields() {
+		if usage, ok := limitUsage[l.Flag]; ok {
+			fs.Var(&limitFlag{field: l, in: &f.limits}, l.Flag, usage)
+		}
+	}
+	fs.StringVar(&f.keep, "output-keep", "", "what to keep of output over the cap: `head`, tail or both")
+	fs.StringVar(&f.onLimit, "on-output-limit", "", "at the output cap: `truncate` or kill")
+	fs.StringVar(&f.apparmor, "apparmor", "", "`required`: refuse to run without an AppArmor profile")
+	fs.StringArrayVar(&f.caps, "cap", nil, "narrow the capabilities to `NAMES`, comma-separated (exec,fs.read,…)")
+}
+
+// limitUsage has the limits that a run knows, with their help.
+var limitUsage = map[string]string{
+	"timeout":    "end the command after `DURATION` of wall-clock time, as 30s",
+	"cpu-time":   "end it after `DURATION` of CPU time, all processes together",
+	"memory":     "memory of all its processes and tmpfs files, as `SIZE` 64M or 1G; no swap",
+	"cpus":       "`N` CPUs, in steps of 0.001",
+	"pids":       "at most `N` processes and threads",
+	"tmp-size":   "`SIZE` of each of /tmp, $HOME and /dev/shm",
+	"max-output": "keep `SIZE` of each output stream; the rest is counted and thrown away",
+}
+
+// limitFlag is one limit as a flag. Given twice it is an error: which of the
+// two was meant can't be told.
+type limitFlag struct {
+	field limits.Field
+	in    *limits.Limits
+	set   bool
+}
+
+func (l *limitFlag) String() string { return "" }
+func (l *limitFlag) Type() string   { return "" }
+
+func (l *limitFlag) Set(s string) error {
+	if l.set {
+		return errors.New("given twice")
+	}
+	v, err := l.field.Parse(s)
+	if err != nil {
+		return err
+	}
+	l.set = true
+	l.field.Set(l.in, v)
+	return nil
+}
+
+// overrides are the flags as the policy sees them.
+func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
+	o := policy.Overrides{
+		Profile: f.profile, Tenant: f.tenant, Argv: argv, Cwd: f.cwd, Rootfs: f.rootfs,
+		Limits: f.limits, OutputKeep: f.keep, OnOutputLimit: f.onLimit, Stdin: f.stdin != "",
+	}
+	switch f.apparmor {
+	case "":
+	case "required":
+		o.AppArmorRequired = true
+	default:
+		return o, usagef("--apparmor %q: only \"required\" can be asked for; what weakens is in the policy", f.apparmor)
+	}
+	var err error
+	if o.Env, err = keyValues("--env", f.env); err != nil {
+		return o, err
+	}
+	if o.Labels, err = keyValues("--label", f.labels); err != nil {
+		return o, err
+	}
+	for _, c := range f.caps {
+		o.Capabilities = append(o.Capabilities, strings.Split(c, ",")...)
+	}
+	return o, nil
+}
+
+func keyValues(flag string, in []string) (map[string]string, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(in))
+	for _, kv := range in {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usagef("%s %q: must be KEY=VALUE", flag, kv)
+		}
+		if _, dup := out[k]; dup {
+			return nil, usagef("%s %s: given twice", flag, k)
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+func usagef(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), command: "jailer run"}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/launch"
+	"github.com/jailer-project/jailer/policy"
+)
+
+type runFlags struct {
+	requestFlags
+	id       string
+	pidFile  string
+	ownerPID int
+	output   outputFlags
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{}
+	c := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG…]",
+		Short: "Run one command in a throw-away jail",
+		Long: `Run one command in a jail that is made for it and removed after it.
+
+The command's standard output and error pass through as they are, up to
+--max-output each; its exit status is jailer's. --json prints one result
+instead, --ndjson a stream of events.
+
+Exit status: 0-123 the command's own; 124 a deadline ended it; 125 jailer or
+the host failed, and the reason is on standard error; 126 refused by policy, or
+not executable; 127 not found in the jail; 128+n ended by signal n. The command
+may itself exit with 124 to 127: the status in the result is the truth.`,
+		Example: `  jailer run -- python3 -c 'print(6*7)'
+  jailer run --memory 64M --timeout 5s --json -- ./a.out
+  jailer run --stdin - -- sort < names.txt`,
+		RunE: func(_ *cobra.Command, args []string) error { return a.run(f, args) },
+	}
+	c.Flags().SetInterspersed(false) // the first word that is no flag begins the command
+	f.register(c.Flags())
+	f.output.register(c.Flags())
+	c.Flags().StringVar(&f.id, "id", "", "session `ID` (default random)")
+	c.Flags().StringVar(&f.pidFile, "pid-file", "", "write the jail's PID 1, as the host sees it, to `FILE`")
+	c.Flags().IntVar(&f.ownerPID, "owner-pid", 0, "end the run when process `PID` ends")
+	return c
+}
+
+func (a *app) run(f *runFlags, argv []string) error {
+	sink, err := a.openSink(&f.output)
+	if err != nil {
+		return err
+	}
+	out, err := a.launch(f, argv, sink)
+	if err != nil {
+		return errors.Join(err, sink.failed(err))
+	}
+	if err := sink.done(out); err != nil {
+		return err
+	}
+	if out.Result.Error != nil {
+		a.explain(out.Result.Error)
+	}
+	a.code = exitResult(out.Result, out.Interrupt)
+	return nil
+}
+
+func (a *app) launch(f *runFlags, argv []string, s *sink) (*launch.Outcome, error) {
+	o, err := a.launchOptions(&f.requestFlags, argv)
+	if err != nil {
+		return nil, err
+	}
+	if f.ownerPID < 0 {
+		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
+	}
+	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
+	o.Stdout, o.Stderr, o.OnStart = s.stdout, s.stderr, s.started
+	stdin, err := a.openStdin(f.stdin)
+	if err != nil {
+		return nil, err
+	}
+	if stdin != nil {
+		o.Stdin = stdin
+	}
+	o.Signals = catchSignals()
+	return launch.Run(context.Background(), o)
+}
+
+// launchOptions reads policy and request, for run and spec alike.
+func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, err error) {
+	o = launch.Options{StateDir: a.stateDir, XDGRuntimeDir: a.xdg, Began: began, Logger: a.logger()}
+	if f.request == "" && len(argv) == 0 {
+		return o, usagef("no command given: put it after --")
+	}
+	if o.Overrides, err = f.overrides(argv); err != nil {
+		return o, err
+	}
+	if o.Request, err = a.readRequest(f); err != nil {
+		return o, err
+	}
+	o.Policy, err = policy.Load(f.policy)
+	return o, err
+}
+
+// requestLimit is more, in bytes, than a valid request document can have.
+const requestLimit = 2 << 20
+
+func (a *app) readRequest(f *requestFlags) ([]byte, error) {
+	if f.request == "" {
+		return nil, nil
+	}
+	var in io.Reader = a.in
+	if f.request == "-" {
+		if f.stdin == "-" {
+			return nil, usagef("--request - and --stdin - both want standard input")
+		}
+	} else {
+		file, err := os.Open(f.request)
+		if err != nil {
+			return nil, &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "request", Err: err}
+		}
+		defer file.Close()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, requestLimit))
+	if err != nil {
+		return nil, &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "request", Err: err}
+	}
+	return data, nil
+}
+
+func (a *app) openStdin(name string) (*os.File, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return a.in, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "stdin", Err: err}
+	}
+	return f, nil
+}
+
+// catchSignals takes over the signals that are passed on to the job, but for
+// those that the caller had set to be ignored (nohup(1)).
+func catchSignals() <-chan os.Signal {
+	ch := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
+		if !signal.Ignored(s) {
+			signal.Notify(ch, s)
+		}
+	}
+	return ch
+}
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", b)
+	return err
+}

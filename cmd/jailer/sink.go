@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/launch"
+	"github.com/jailer-project/jailer/internal/stream"
+)
+
+type outputFlags struct {
+	json, ndjson bool
+	result       string
+	resultFD     int
+}
+
+func (f *outputFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.json, "json", false, "capture the output and print one result document")
+	fs.BoolVar(&f.ndjson, "ndjson", false, "print output and result as a stream of JSON lines")
+	fs.StringVar(&f.result, "result", "", "write the result document to `FILE`")
+	fs.IntVar(&f.resultFD, "result-fd", 0, "write it to the inherited descriptor `N` (3 or more)")
+}
+
+// A sink is where output and result go.
+type sink struct {
+	a              *app
+	stdout, stderr io.Writer // nil: captured
+	lines          *stream.Lines
+	json           bool
+	result         *os.File
+}
+
+// openSink opens every destination before anything runs.
+func (a *app) openSink(f *outputFlags) (*sink, error) {
+	s := &sink{a: a, json: f.json}
+	switch {
+	case f.json && f.ndjson:
+		return nil, usagef("--json and --ndjson: choose one")
+	case f.result != "" && f.resultFD != 0:
+		return nil, usagef("--result and --result-fd: choose one")
+	case f.ndjson:
+		s.lines = stream.NewLines(a.out)
+		s.stdout, s.stderr = s.lines.Framer("stdout"), s.lines.Framer("stderr")
+	case !f.json:
+		s.stdout, s.stderr = a.out, a.err
+	}
+	var err error
+	switch {
+	case f.result != "":
+		s.result, err = os.OpenFile(f.result, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o644)
+		if err != nil {
+			return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "result", Err: err}
+		}
+	case f.resultFD != 0:
+		s.result, err = inherited(f.resultFD)
+	}
+	return s, err
+}
+
+// inherited takes over a descriptor of the caller's. The Go runtime's own are
+// close-on-exec and an inherited one never is: that tells a descriptor that
+// was really passed from one that happens to have the number.
+func inherited(n int) (*os.File, error) {
+	if n < 3 {
+		return nil, usagef("--result-fd %d: must be 3 or more", n)
+	}
+	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return nil, usagef("--result-fd %d: no such descriptor was inherited", n)
+	}
+	unix.CloseOnExec(n)
+	return os.NewFile(uintptr(n), "result-fd"), nil
+}
+
+func (s *sink) started(st launch.Started) {
+	if s.lines == nil {
+		return
+	}
+	s.emit("started", struct {
+		SessionID string `json:"sessionId"`
+		ExecID    string `json:"execId"`
+		StartedAt string `json:"startedAt"`
+		SetupMs   int64  `json:"setupMs"`
+	}{st.SessionID, st.ExecID, st.At.UTC().Format("2006-01-02T15:04:05.000Z"), st.SetupMs})
+}
+
+// emit writes one event line whose members are those of v.
+func (s *sink) emit(typ string, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.lines.Emit(func(dst []byte, seq int64) []byte {
+		dst = fmt.Appendf(dst, `{"v":1,"type":%q,"seq":%d`, typ, seq)
+		if rest := bytes.TrimPrefix(body, []byte("{")); len(rest) > 1 {
+			dst = append(append(dst, ','), rest...)
+		} else {
+			dst = append(dst, '}')
+		}
+		return dst
+	})
+}
+
+// done writes the result, last of all.
+func (s *sink) done(o *launch.Outcome) error {
+	r := o.Result
+	var errs []error
+	switch {
+	case s.json:
+		errs = append(errs, writeJSON(s.a.out, r))
+	case s.lines != nil:
+		errs = append(errs, s.emit("result", map[string]any{"result": r}))
+	default:
+		s.comment(o)
+	}
+	return s.finish(r, errs)
+}
+
+// failed writes the error of a command that never ran.
+func (s *sink) failed(err error) error {
+	e := asJailerError(err)
+	var errs []error
+	doc := map[string]any{"v": jailer.ProtocolVersion, "error": e}
+	switch {
+	case s.json:
+		errs = append(errs, writeJSON(s.a.out, doc))
+	case s.lines != nil:
+		errs = append(errs, s.emit("error", map[string]any{"error": e}))
+	}
+	return s.finish(doc, errs)
+}
+
+func (s *sink) finish(doc any, errs []error) error {
+	if s.result != nil {
+		errs = append(errs, writeJSON(s.result, doc), s.result.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &jailer.Error{Code: jailer.CodeInternal, Op: "result", Message: "the result could not be written", Err: err}
+	}
+	return nil
+}
+
+// comment tells a person, in raw mode, what the exit status can't.
+func (s *sink) comment(o *launch.Outcome) {
+	r := o.Result
+	if r.StdoutTruncated {
+		s.a.warn("stdout cut after %d of %d bytes", o.StdoutKept, r.StdoutBytes)
+	}
+	if r.StderrTruncated {
+		s.a.warn("stderr cut after %d of %d bytes", o.StderrKept, r.StderrBytes)
+	}
+	switch r.Status {
+	case jailer.StatusTimedOut:
+		s.a.warn("ended by the %s clock after %d ms", *r.Limit, r.DurationMs)
+	case jailer.StatusOOMKilled:
+		s.a.warn("ended for exceeding its memory limit")
+	case jailer.StatusOutputLimitExceeded:
+		s.a.warn("ended for exceeding its output limit")
+	case jailer.StatusAborted:
+		s.a.warn("aborted")
+	}
+	if r.InitLost {
+		s.a.warn("PID 1 of the jail was lost; how the command ended is not known")
+	}
+}
+
+func asJailerError(err error) *jailer.Error {
+	var e *jailer.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	code := jailer.CodeInternal
+	var ue *usageError
+	if errors.As(err, &ue) {
+		code = jailer.CodeInvalidRequest
+	}
+	return &jailer.Error{Code: code, Err: err}
+}

@@ -1,0 +1,80 @@
+package launch
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/rootfs"
+	"github.com/jailer-project/jailer/seccomp"
+	"github.com/jailer-project/jailer/spec"
+)
+
+// Step 6: the cgroup tree, every limit set and read back.
+func (r *run) makeCgroup() error {
+	if r.base == nil {
+		return nil
+	}
+	owner := -1
+	if r.ids.owned {
+		owner = int(r.ids.uid)
+	}
+	jail, err := r.base.Create(r.o.ID, owner)
+	if err != nil {
+		return unavailable(err)
+	}
+	r.jail = jail
+	r.later(func() error { return r.removeCgroup() })
+	l := r.plan.Limits
+	job, err := jail.NewJob(1, cgroup.Limits{Memory: l.Memory, Pids: l.PIDs, CPUMilli: int64(l.CPUs)})
+	if err != nil {
+		return unavailable(err)
+	}
+	r.job = job
+	events, err := job.Watch(r.ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	r.events = events
+	return nil
+}
+
+// Step 7: the launcher-owned root.
+func (r *run) assembleRoot() error {
+	layout, err := rootfs.Assemble(r.session.Path, rootfs.Source{Name: r.plan.Rootfs.Name, Path: r.plan.Rootfs.Path})
+	if err != nil {
+		e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "rootfs", Err: err}
+		var re *rootfs.Error
+		if errors.As(err, &re) {
+			e.Hint = re.Hint
+		}
+		return e
+	}
+	r.layout = layout
+	return nil
+}
+
+// Step 8: the OCI spec.
+func (r *run) buildSpec() error {
+	profile, err := seccomp.Load(r.plan.Seccomp)
+	if err != nil {
+		return damaged("the seccomp profile", err)
+	}
+	oci, err := profile.ToOCI(runtime.GOARCH)
+	if err != nil {
+		return damaged("the seccomp profile", err)
+	}
+	s, err := spec.Build(r.specConfig(*r.layout, oci))
+	if err != nil {
+		return err
+	}
+	if r.jail != nil {
+		s.Linux.CgroupsPath = r.jail.InitPath()
+	}
+	r.spec = s
+	return nil
+}
+
+func (r *run) privateDir(name string) string { return filepath.Join(r.session.Priv, name) }

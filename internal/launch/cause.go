@@ -1,0 +1,17 @@
+package launch
+
+import "github.com/jailer-project/jailer"
+
+// A cause is why jailer ended the run. The first one wins; the zero cause
+// means that jailer did not.
+type cause struct {
+	status jailer.Status
+	limit  jailer.Limit
+}
+
+var (
+	causeWall    = cause{jailer.StatusTimedOut, jailer.LimitWall}
+	causeCPU     = cause{jailer.StatusTimedOut, jailer.LimitCPU}
+	causeOutput  = cause{jailer.StatusOutputLimitExceeded, jailer.LimitOutput}
+	causeAborted = cause{jailer.StatusAborted, ""}
+)

@@ -1,0 +1,142 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jailer-project/jailer"
+)
+
+// endWait bounds how long the processes of a killed jail may take to be gone. A
+// process in uninterruptible sleep can exceed it; then the run is an error and
+// the record stays for gc.
+const endWait = 10 * time.Second
+
+// Step 12: kill the whole tree, wait until it is empty, and only then answer.
+func (r *run) endJob() error {
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	if r.job != nil {
+		if err := r.job.Kill(); err != nil {
+			r.log.Debug("cgroup kill", "err", err)
+		}
+	}
+	_ = r.con.Kill()
+	waited := make(chan error, 1)
+	go func() { waited <- r.con.Wait() }()
+	select {
+	case err := <-waited:
+		if err != nil {
+			r.log.Debug("wait for PID 1", "err", err)
+		}
+		if r.job != nil {
+			if err := r.job.WaitEmpty(ctx); err != nil {
+				r.leak(err)
+			}
+		}
+	case <-ctx.Done():
+		r.leak(errors.New("PID 1 can't be reaped"))
+	}
+	return r.drain()
+}
+
+// drain waits for the last bytes. Nobody writes any more, so the pipes end by
+// themselves; only a reader of ours that does not read can hold this up, and an
+// interrupt ends that.
+func (r *run) drain() error {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case <-r.o.Signals:
+				cancel()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	if r.leaked() {
+		// Whoever could not be killed may hold the pipes open for ever.
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Second)
+		defer stop()
+	}
+	if err := errors.Join(r.stdout.Wait(ctx), r.stderr.Wait(ctx)); err != nil {
+		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "output was not delivered whole", Err: err})
+	}
+	return nil
+}
+
+// Step 13: what the job used, from its own cgroup.
+func (r *run) measure() error {
+	if r.job == nil {
+		return nil
+	}
+	u, err := r.job.Usage()
+	if err != nil {
+		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "usage", Err: err})
+		return nil
+	}
+	r.usage = &u
+	return nil
+}
+
+// Step 14: remove everything, in reverse; the result is written after it.
+func (r *run) cleanUp() error {
+	if err := r.undoAll(); err != nil {
+		r.fail(&jailer.Error{
+			Code: jailer.CodeInternal, Op: "cleanup", Err: err,
+			Hint: "`jailer gc` removes what is left",
+		})
+	}
+	return nil
+}
+
+// fail records the first thing that went wrong after the command had run.
+func (r *run) fail(e *jailer.Error) {
+	r.log.Error("after the run", "op", e.Op, "err", e)
+	if r.failure == nil {
+		r.failure = e
+	}
+}
+
+func (r *run) leak(err error) {
+	r.fail(&jailer.Error{
+		Code: jailer.CodeInternal, Op: "end", Reason: "session.leaked",
+		Message: fmt.Sprintf("processes of the jail are still there after %v", endWait), Err: err,
+		Hint: "`jailer gc` removes them once the kernel lets go",
+	})
+}
+
+// leaked reports whether something of the jail outlived endJob.
+func (r *run) leaked() bool { return r.failure != nil && r.failure.Reason == "session.leaked" }
+
+// removeCgroup undoes makeCgroup, with whatever is in it.
+func (r *run) removeCgroup() error {
+	if r.leaked() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	err := errors.Join(r.jail.Kill(), r.jail.WaitEmpty(ctx))
+	if err != nil {
+		r.leak(err)
+		return err
+	}
+	return r.jail.Remove(ctx)
+}
+
+// removeContainer undoes startContainer.
+func (r *run) removeContainer() error {
+	if r.leaked() {
+		return nil
+	}
+	if err := r.con.Kill(); err != nil {
+		return err
+	}
+	_ = r.con.Wait() // reaped already after a whole run
+	return r.con.Destroy()
+}

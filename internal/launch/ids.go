@@ -1,0 +1,75 @@
+package launch
+
+import (
+	"errors"
+	"os"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/rootfs"
+	"github.com/jailer-project/jailer/spec"
+)
+
+// chooseIDs decides who the jail is on the host. Unprivileged: the caller, by
+// a map of one id that needs no setuid helper, or a range of /etc/subuid where
+// the policy asks for one. Real root: an id of its own for each jail, taken in
+// makeState; never 0.
+func (r *run) chooseIDs() error {
+	uid := uint32(os.Geteuid())
+	if uid != 0 {
+		r.ids = ids{uid: uid, gid: uint32(os.Getegid())}
+		if r.plan.IDs == "range" {
+			return r.subordinateIDs()
+		}
+		return nil
+	}
+	if r.plan.IDs == "range" {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "ids.range.root",
+			Message: `ids = "range" works for unprivileged users only`,
+			Hint:    `set ids = "single": root gives each jail a host uid of its own anyway`,
+		}
+	}
+	if r.plan.UIDRange == [2]uint32{} {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "root.uid_range",
+			Message: "started as root, and the policy has no root.uid_range",
+			Hint:    `add [root] uid_range = "1900000000-1900065535" to the policy`,
+		}
+	}
+	passwd, err1 := readIfThere("/etc/passwd")
+	subuid, err2 := readIfThere("/etc/subuid")
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if err := policy.CheckUIDRange(r.plan.UIDRange, passwd, subuid); err != nil {
+		return err
+	}
+	r.ids = ids{uid: r.plan.UIDRange[0], gid: r.plan.UIDRange[0], owned: true}
+	return nil
+}
+
+func readIfThere(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+func (i ids) spec() spec.IDs {
+	return spec.IDs{HostUID: i.uid, HostGID: i.gid, SubUID: i.subUID, SubGID: i.subGID, Range: i.n}
+}
+
+// maps are the id maps of the job's own user namespace, in terms of the jail's.
+// With one id the job is the jail's 0 under another number; with a range it is
+// an id that PID 1 is not, and PID 1's is not in its map at all.
+func (i ids) maps() string {
+	if i.n == 0 {
+		return "1000 0 1\n"
+	}
+	return "0 1 65535\n"
+}
+
+// jobUID is the job's id in its own namespace, in both cases.
+const jobUID, jobGID = rootfs.UID, rootfs.GID

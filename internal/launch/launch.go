@@ -1,0 +1,92 @@
+// Package launch is one run from request to result, in named steps, with
+// clean-up in reverse. Nothing else starts a jail, and no path in it starts the
+// command outside one.
+package launch
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/policy"
+)
+
+// Options is one run.
+type Options struct {
+	Policy    *policy.Policy
+	Request   []byte // a request document; nil for none
+	Overrides policy.Overrides
+
+	ID            string // session id; "" makes a random one
+	StateDir      string // "" for the usual one
+	XDGRuntimeDir string // of the caller
+
+	Stdin          io.Reader // nil: the job reads /dev/null
+	Stdout, Stderr io.Writer // nil: captured into the result
+	OnStart        func(Started)
+
+	Signals  <-chan os.Signal // passed on to the job; the second INT or TERM ends the run
+	OwnerPID int              // the run ends with this process; 0 for none
+	PIDFile  string           // PID 1's host pid is written here; "" for none
+
+	Began  time.Time // when jailer started, for setupMs
+	Logger *slog.Logger
+}
+
+// Started is what is known when the command has been exec'ed.
+type Started struct {
+	SessionID, ExecID string
+	At                time.Time
+	SetupMs           int64
+}
+
+// An Outcome is a result, and the signal that interrupted the run, if one did.
+type Outcome struct {
+	Result                 *jailer.Result
+	Interrupt              os.Signal
+	StdoutKept, StderrKept int64 // bytes delivered, at most the cap
+}
+
+// Run does one run. It must be called on the main thread, locked
+// (runtime.LockOSThread), as the jail dies with the thread that started it. An
+// error means that the command never ran, and everything made on the way is
+// gone again; once it ran there is an Outcome, with Result.Error where clean-up
+// failed.
+//
+// The steps are those of docs/design.md, in its order.
+func Run(ctx context.Context, o Options) (*Outcome, error) {
+	r := newRun(ctx, o)
+	defer r.undoAll()
+	for _, s := range []step{
+		{"request", r.readRequest},
+		{"resolve", r.resolve},
+		{"probe", r.probe},
+		{"descriptors", r.closeDescriptors},
+		{"state", r.makeState},
+		{"cgroup", r.makeCgroup},
+		{"root", r.assembleRoot},
+		{"spec", r.buildSpec},
+		{"container", r.startContainer},
+		{"job", r.awaitJob},
+		{"stream", r.supervise},
+		{"end", r.endJob},
+		{"usage", r.measure},
+		{"cleanup", r.cleanUp},
+	} {
+		if err := r.do(s); err != nil {
+			return nil, err
+		}
+	}
+	return &Outcome{
+		Result: r.result(), Interrupt: r.interrupt,
+		StdoutKept: r.stdout.Delivered(), StderrKept: r.stderr.Delivered(),
+	}, nil
+}
+
+type step struct {
+	name string
+	run  func() error
+}

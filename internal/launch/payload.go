@@ -1,0 +1,130 @@
+package launch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/limits"
+)
+
+// payload is what PID 1 is told to run.
+func (r *run) payload() *pid1.Payload {
+	p := &pid1.Payload{
+		Flags:    pid1.RequirePDeathSig,
+		UIDMap:   r.ids.maps(),
+		GIDMap:   r.ids.maps(),
+		UID:      jobUID,
+		GID:      jobGID,
+		Rlimits:  kernelRlimits(r.rlimits()),
+		Affinity: affinity(r.plan.Limits.CPUs),
+		Umask:    0o022,
+		Cwd:      r.plan.Cwd,
+		Filters:  [][]byte{r.filter},
+		Args:     r.plan.Argv,
+		Env:      environment(r.plan),
+	}
+	if r.ids.n == 0 {
+		p.Flags |= pid1.SetgroupsDeny
+	} else {
+		p.Flags |= pid1.SetIDs
+	}
+	return p
+}
+
+// cgroupFiles adds the descriptors by which PID 1 puts the job into its cgroup:
+// the directory on v2, the cgroup.procs files, opened by us, on v1 (there the
+// opener's rights count, and PID 1 has none).
+func (r *run) cgroupFiles(extra []*os.File, p *pid1.Payload) ([]*os.File, error) {
+	if r.job == nil {
+		p.Flags |= pid1.NewCgroup
+		return extra, nil
+	}
+	if r.base.Unified() {
+		dir, err := r.job.Dir()
+		if err != nil {
+			return extra, err
+		}
+		p.Flags |= pid1.NewCgroup | pid1.IntoCgroup
+		p.CgroupDir = fdCgroup
+		return append(extra, dir), nil
+	}
+	procs, err := r.job.Procs()
+	if err != nil {
+		return extra, err
+	}
+	p.Flags |= pid1.UnshareCgroupNS
+	for i := range procs {
+		p.CgroupProcs = append(p.CgroupProcs, fdCgroup+i)
+	}
+	return append(extra, procs...), nil
+}
+
+// keepCgroupWarm rewrites the launcher's own place in its own cgroup every few
+// ms while the container starts. On v1 the first write to any cgroup.procs
+// after a pause waits 5 to 15 ms for an RCU grace period; PID 1's would.
+// The returned function ends it.
+func (r *run) keepCgroupWarm() func() {
+	if r.job == nil || r.base.Unified() {
+		return func() {}
+	}
+	f, err := r.base.OwnProcs()
+	if err != nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer f.Close()
+		pid := fmt.Append(nil, os.Getpid())
+		t := time.NewTicker(3 * time.Millisecond)
+		defer t.Stop()
+		for range 100 { // 0.3 s: a start that takes longer gains nothing
+			if _, err := f.WriteAt(pid, 0); err != nil {
+				return
+			}
+			select {
+			case <-done:
+				return
+			case <-t.C:
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// affinity picks as many CPUs as the job may use, so that programs that ask how
+// many there are get an answer that fits the quota. They start at a random
+// place of those that the launcher may use: jails side by side spread out.
+func affinity(c limits.CPUs) []byte {
+	var have unix.CPUSet
+	if unix.SchedGetaffinity(0, &have) != nil {
+		return nil
+	}
+	var cpus []int
+	for i := range len(have) * 64 {
+		if have.IsSet(i) {
+			cpus = append(cpus, i)
+		}
+	}
+	n := cpuCount(c)
+	if n >= len(cpus) {
+		return nil
+	}
+	first := rand.IntN(len(cpus))
+	mask := make([]byte, 8)
+	for i := range n {
+		cpu := cpus[(first+i)%len(cpus)]
+		for len(mask) <= cpu/8 {
+			mask = append(mask, make([]byte, 8)...)
+		}
+		mask[cpu/8] |= 1 << (cpu % 8)
+	}
+	return mask
+}
+
+// cpuCount is the number of whole CPUs that a quota touches.
+func cpuCount(c limits.CPUs) int { return int((c + 999) / 1000) }

@@ -1,0 +1,72 @@
+package launch
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/spec"
+)
+
+// rlimits are the job's resource limits. Those of the first block hold in every
+// jail; the second stands in for cgroups where the operator accepts best effort.
+func (r *run) rlimits() []spec.Rlimit {
+	l := []spec.Rlimit{
+		// 1 is the one value at which the kernel does not start a core_pattern
+		// pipe handler on the host (fs/coredump.c); 0 does.
+		{Type: "RLIMIT_CORE", Soft: 1, Hard: 1},
+		// A huge limit makes old programs close a billion descriptors.
+		{Type: "RLIMIT_NOFILE", Soft: 1024, Hard: 4096},
+		{Type: "RLIMIT_MEMLOCK", Soft: 8 << 20, Hard: 8 << 20},
+		{Type: "RLIMIT_MSGQUEUE", Soft: 819200, Hard: 819200},
+		{Type: "RLIMIT_NICE", Soft: 0, Hard: 0},
+		{Type: "RLIMIT_RTPRIO", Soft: 0, Hard: 0},
+	}
+	if r.base != nil {
+		return l
+	}
+	p := r.plan.Limits
+	cpu := uint64(math.Ceil(p.CPUTime.Seconds()))
+	return append(l,
+		// DATA, not AS: node, Go and Java reserve address space far beyond what
+		// they use. It bounds each process, not the job.
+		spec.Rlimit{Type: "RLIMIT_DATA", Soft: uint64(p.Memory), Hard: uint64(p.Memory)},
+		// Counted in the job's own user namespace: PID 1 and the caller's other
+		// processes are not in it.
+		spec.Rlimit{Type: "RLIMIT_NPROC", Soft: uint64(p.PIDs), Hard: uint64(p.PIDs)},
+		// Each process; SIGXCPU at the soft limit, SIGKILL at the hard one.
+		spec.Rlimit{Type: "RLIMIT_CPU", Soft: cpu, Hard: cpu + 1},
+	)
+}
+
+// cpuRlimit reports whether a process that used d and died of SIGXCPU did so by
+// our limit: a job can send itself the signal.
+func (r *run) cpuRlimit(d time.Duration) bool {
+	return r.base == nil && d >= r.plan.Limits.CPUTime-100*time.Millisecond
+}
+
+var rlimitNumbers = map[string]uint32{
+	"RLIMIT_CORE": unix.RLIMIT_CORE, "RLIMIT_NOFILE": unix.RLIMIT_NOFILE,
+	"RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_MSGQUEUE": unix.RLIMIT_MSGQUEUE,
+	"RLIMIT_NICE": unix.RLIMIT_NICE, "RLIMIT_RTPRIO": unix.RLIMIT_RTPRIO,
+	"RLIMIT_DATA": unix.RLIMIT_DATA, "RLIMIT_NPROC": unix.RLIMIT_NPROC,
+	"RLIMIT_CPU": unix.RLIMIT_CPU,
+}
+
+// kernelRlimits gives them by number, never above what the launcher itself has:
+// nobody can raise a hard limit without CAP_SYS_RESOURCE in the first namespace.
+func kernelRlimits(in []spec.Rlimit) []pid1.Rlimit {
+	var out []pid1.Rlimit
+	for _, l := range in {
+		n := rlimitNumbers[l.Type]
+		hard := l.Hard
+		var own unix.Rlimit
+		if unix.Getrlimit(int(n), &own) == nil && own.Max < hard {
+			hard = own.Max
+		}
+		out = append(out, pid1.Rlimit{Resource: n, Soft: min(l.Soft, hard), Hard: hard})
+	}
+	return out
+}

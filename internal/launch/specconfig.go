@@ -1,0 +1,53 @@
+package launch
+
+import (
+	"context"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/rootfs"
+	"github.com/jailer-project/jailer/spec"
+)
+
+func (r *run) specConfig(layout rootfs.Layout, profile *specs.LinuxSeccomp) spec.Config {
+	return spec.Config{
+		Args: r.plan.Argv, Env: environment(r.plan), Cwd: r.plan.Cwd,
+		Root:      layout,
+		Workspace: spec.Tmpfs{Bytes: r.plan.Limits.Workspace, Inodes: r.plan.Limits.WorkspaceInodes},
+		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
+		IDs:       r.ids.spec(),
+		Rlimits:   r.rlimits(),
+		Seccomp:   profile,
+	}
+}
+
+// Plan does the first two steps alone: what a run would be.
+func Plan(o Options) (*policy.Plan, error) {
+	r := newRun(context.Background(), o)
+	for _, s := range []step{{"request", r.readRequest}, {"resolve", r.resolve}} {
+		if err := r.do(s); err != nil {
+			return nil, err
+		}
+	}
+	return r.plan, nil
+}
+
+// Spec builds the spec of a run without starting it. The root is assembled, to
+// see that it can be, and removed again.
+func Spec(o Options) (*specs.Spec, error) {
+	r := newRun(context.Background(), o)
+	defer r.undoAll()
+	for _, s := range []step{
+		{"request", r.readRequest},
+		{"resolve", r.resolve},
+		{"probe", r.probe},
+		{"state", r.makeState},
+		{"root", r.assembleRoot},
+		{"spec", r.buildSpec},
+	} {
+		if err := r.do(s); err != nil {
+			return nil, err
+		}
+	}
+	return r.spec, nil
+}

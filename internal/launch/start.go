@@ -1,0 +1,230 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/container"
+	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/internal/stream"
+	"github.com/jailer-project/jailer/spec"
+)
+
+// The first descriptors of PID 1; those of the cgroup follow.
+const (
+	fdControl = 3
+	fdInit    = 4
+	fdCgroup  = 5
+)
+
+// Step 9: the container, through libcontainer, up to our PID 1.
+func (r *run) startContainer() error {
+	stdio, err := r.openStreams()
+	if err != nil {
+		return err
+	}
+	defer stdio.close()
+	ctl, child, err := pid1.Pair()
+	if err != nil {
+		return err
+	}
+	r.ctl = ctl
+	r.later(ctl.Close)
+	memfd, err := pid1.Memfd()
+	if err != nil {
+		return damaged("PID 1", err)
+	}
+	extra := []*os.File{child, memfd}
+	payload := r.payload()
+	if extra, err = r.cgroupFiles(extra, payload); err != nil {
+		return err
+	}
+	defer closeAll(extra)
+	// Written while libcontainer works: PID 1 finds it ready. If it never comes
+	// up, closing the socket ends the write.
+	go func() {
+		if err := ctl.Send(payload); err != nil {
+			r.log.Debug("payload not taken", "err", err)
+		}
+	}()
+	stop := r.keepCgroupWarm()
+	defer stop()
+	con, err := container.Start(container.Options{
+		ID:         r.o.ID,
+		StateDir:   r.privateDir("container"),
+		Spec:       spec.ForInit(r.spec, []string{"/proc/self/fd/" + strconv.Itoa(fdInit)}),
+		CgroupPath: r.spec.Linux.CgroupsPath,
+		Stdin:      stdio.stdin, Stdout: stdio.stdout, Stderr: stdio.stderr,
+		Extra:  extra,
+		Logger: r.log,
+	})
+	if err != nil {
+		return startError(err)
+	}
+	r.con = con
+	r.later(r.removeContainer)
+	r.readReports()
+	if r.o.PIDFile != "" {
+		return writePIDFile(r.o.PIDFile, con.Pid())
+	}
+	return nil
+}
+
+// Step 10: PID 1 starts the job, or says which step of it failed.
+func (r *run) awaitJob() error {
+	rep, ok := <-r.reports
+	if !ok {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "pid1",
+			Message: "PID 1 ended before it had started the command",
+			Hint:    "is the host out of memory? see the kernel log",
+		}
+	}
+	if err := rep.Err(); err != nil {
+		return r.commandError(err)
+	}
+	r.started()
+	return nil
+}
+
+func (r *run) commandError(err error) error {
+	var se *pid1.StartError
+	if !errors.As(err, &se) {
+		return err
+	}
+	name := strconv.Quote(r.plan.Argv[0])
+	switch {
+	case se.NotFound():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotFound, Message: name + " is not in this jail's root",
+			Hint: "an absolute path, or a name found in the jail's PATH; `jailer run -- ls /usr/bin` shows what is there",
+		}
+	case se.InterpreterMissing():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotExecutable, Message: name + ": its interpreter or loader is not in this jail's root",
+		}
+	case se.NotExecutable():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotExecutable, Message: name + " can't be executed", Err: se.Errno,
+		}
+	case se.Stage == pid1.StageExec && se.Errno == unix.E2BIG:
+		return &jailer.Error{
+			Code: jailer.CodeInvalidRequest, Message: "arguments and environment are too long", Err: se.Errno,
+		}
+	case se.Stage == pid1.StageCwd:
+		return &jailer.Error{
+			Code: jailer.CodeInvalidPath, Path: r.plan.Cwd, Message: "can't be the working directory", Err: se.Errno,
+			Hint: "it must exist in the jail; /workspace always does",
+		}
+	}
+	return &jailer.Error{
+		Code: jailer.CodeIsolationUnavailable, Reason: "pid1." + se.Stage.String(),
+		Message: "PID 1 could not set the job up", Err: err,
+		Hint: "run `jailer doctor`",
+	}
+}
+
+// startError finds the reason in what libcontainer says; it has no typed errors.
+func startError(err error) error {
+	e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "container.start", Err: err, Hint: "run `jailer doctor`"}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, `"proc"`) && strings.Contains(text, "operation not permitted"):
+		// mount_too_revealing(): a fresh procfs is refused where the outer one
+		// is partly covered, as Docker and Podman do.
+		e.Reason = "proc.masked"
+		e.Hint = "inside a container, start the outer one with an unmasked /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL)"
+	case strings.Contains(text, "unshare") || strings.Contains(text, "uid_map") || strings.Contains(text, "clone"):
+		e.Reason, e.Hint = "userns.denied", "user namespaces are denied to this program; on Ubuntu load an AppArmor profile that grants it userns, or `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`"
+	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
+		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
+	}
+	return e
+}
+
+type stdio struct{ stdin, stdout, stderr *os.File }
+
+func (s *stdio) close() { closeAll([]*os.File{s.stdin, s.stdout, s.stderr}) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// openStreams makes the job's standard streams. They are always pipes of ours:
+// a file or terminal of the caller's handed on could be opened again through
+// /proc/self/fd with more rights than it was given with.
+func (r *run) openStreams() (s *stdio, err error) {
+	s = &stdio{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if r.o.Stdin != nil || r.plan.HasStdin {
+		rd, wr, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		s.stdin = rd
+		src := r.o.Stdin
+		if r.plan.HasStdin {
+			src = strings.NewReader(string(r.plan.Stdin))
+		}
+		stream.Feed(r.ctx, src, wr)
+	}
+	if s.stdout, r.stdout, err = r.capture(r.o.Stdout); err != nil {
+		return s, err
+	}
+	s.stderr, r.stderr, err = r.capture(r.o.Stderr)
+	if err != nil {
+		return s, err
+	}
+	if r.ids.owned {
+		for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
+			// A pipe belongs to its maker; `echo > /dev/stdout` opens it again.
+			if f != nil {
+				if err := f.Chown(int(r.ids.uid), int(r.ids.gid)); err != nil {
+					return s, err
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+func (r *run) readReports() {
+	ch := make(chan pid1.Report, 2)
+	r.reports = ch
+	go func() {
+		defer close(ch)
+		for {
+			rep, err := r.ctl.Next()
+			if err != nil {
+				return
+			}
+			ch <- rep
+			if rep.Type != pid1.Started {
+				return
+			}
+		}
+	}()
+}
+
+func writePIDFile(path string, pid int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return &jailer.Error{Code: jailer.CodeInvalidPath, Op: "pid-file", Err: err}
+	}
+	_, err = fmt.Fprintln(f, pid)
+	return errors.Join(err, f.Close())
+}

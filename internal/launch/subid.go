@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/jailer-project/jailer"
+)
+
+// rangeSize is how many subordinate ids a jail with ids = "range" has.
+const rangeSize = 65535
+
+// subordinateIDs takes the caller's first range of /etc/subuid and /etc/subgid
+// (subuid(5)). newuidmap checks it again; it is read here to say what is missing.
+func (r *run) subordinateIDs() error {
+	uid, err := firstRange("/etc/subuid")
+	if err != nil {
+		return err
+	}
+	gid, err := firstRange("/etc/subgid")
+	if err != nil {
+		return err
+	}
+	for _, helper := range []string{"newuidmap", "newgidmap"} {
+		if _, err := os.Stat("/usr/bin/" + helper); err != nil {
+			return &jailer.Error{
+				Code: jailer.CodeIsolationUnavailable, Reason: "ids.newuidmap",
+				Message: `ids = "range" needs ` + helper, Err: err,
+				Hint: `apt-get install uidmap, or set ids = "single"`,
+			}
+		}
+	}
+	r.ids.subUID, r.ids.subGID, r.ids.n = uid, gid, rangeSize
+	return nil
+}
+
+func firstRange(path string) (uint32, error) {
+	id := strconv.Itoa(os.Geteuid())
+	name := id
+	if u, err := user.LookupId(id); err == nil {
+		name = u.Username
+	}
+	missing := &jailer.Error{
+		Code: jailer.CodeIsolationUnavailable, Reason: "ids.subuid", Path: path,
+		Message: fmt.Sprintf("no range of at least %d ids for %s", rangeSize, name),
+		Hint:    fmt.Sprintf(`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s, or set ids = "single"`, name),
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		missing.Err = err
+		return 0, missing
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		p := strings.Split(s.Text(), ":")
+		if len(p) != 3 || (p[0] != name && p[0] != id) {
+			continue
+		}
+		first, err1 := strconv.ParseUint(p[1], 10, 32)
+		n, err2 := strconv.ParseUint(p[2], 10, 32)
+		if err1 == nil && err2 == nil && first > 0 && n >= rangeSize {
+			return uint32(first), nil
+		}
+	}
+	return 0, missing
+}

@@ -1,0 +1,223 @@
+package launch
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/internal/stream"
+)
+
+// capture makes one output pipe and begins to read it; out nil keeps it in
+// memory.
+func (r *run) capture(out interface {
+	Write([]byte) (int, error)
+}) (*os.File, *stream.Capture, error) {
+	rd, wr, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := stream.Options{
+		Cap:  r.plan.Limits.MaxOutput,
+		Keep: stream.Keep(r.plan.OutputKeep),
+		OnExceed: func() {
+			select {
+			case r.exceeded <- struct{}{}:
+			default:
+			}
+		},
+	}
+	if out != nil {
+		o.Out = out
+	}
+	if r.plan.OnOutputLimit == jailer.OnLimitKill {
+		o.OnLimit = stream.Kill
+	}
+	return wr, stream.Start(rd, o), nil
+}
+
+func (r *run) started() {
+	r.startedAt = time.Now()
+	r.setup = r.startedAt.Sub(r.o.Began)
+	if r.o.OnStart != nil {
+		r.o.OnStart(Started{SessionID: r.o.ID, ExecID: execID, At: r.startedAt, SetupMs: r.setup.Milliseconds()})
+	}
+}
+
+// execID of the one command of a run.
+const execID = "1"
+
+// Step 11: stream, and watch the wall clock, the CPU clock, memory, output, the
+// caller and its signals, until the main process has ended.
+func (r *run) supervise() error {
+	wall := time.NewTimer(r.plan.Limits.Timeout)
+	defer wall.Stop()
+	cpu := time.NewTimer(r.nextCPUCheck())
+	defer cpu.Stop()
+	owner, stopOwner := watchOwner(r.o.OwnerPID)
+	defer stopOwner()
+	done := r.ctx.Done()
+	for {
+		select {
+		case rep, ok := <-r.reports:
+			r.endedAt = time.Now()
+			if ok {
+				r.exit = &rep
+			}
+			return nil
+		case <-wall.C:
+			r.stop(causeWall)
+		case <-cpu.C:
+			next := r.nextCPUCheck()
+			if next <= 0 {
+				r.stop(causeCPU)
+				next = time.Hour
+			}
+			cpu.Reset(next)
+		case ev, ok := <-r.events:
+			if !ok {
+				r.events = nil
+			} else if ev.OOM {
+				// Where the kernel has no oom.group (v1) one process is dead and
+				// the rest would go on without it. The status is not ours to
+				// set: it comes from the kernel's counter.
+				r.kill()
+			}
+		case <-r.exceeded:
+			r.stop(causeOutput)
+		case sig := <-r.o.Signals:
+			r.signal(sig)
+		case <-owner:
+			r.stop(causeAborted)
+			owner = nil
+		case <-done:
+			r.stop(causeAborted)
+			done = nil
+		}
+	}
+}
+
+// stop ends the run for a cause; the first one wins.
+func (r *run) stop(c cause) {
+	if r.cause == (cause{}) {
+		r.cause = c
+	}
+	r.kill()
+}
+
+// kill ends every process of the job: by its cgroup, and through PID 1, which
+// kills all of its namespace and still reports. If it can't (it is out of
+// memory, or stopped by a debugger on the host), it is killed itself a little
+// later, which the kernel turns into the end of the whole namespace.
+func (r *run) kill() {
+	if r.job != nil {
+		if err := r.job.Kill(); err != nil {
+			r.log.Debug("cgroup kill", "err", err)
+		}
+	}
+	if err := r.ctl.Kill(); err != nil {
+		r.log.Debug("kill through PID 1", "err", err)
+	}
+	con := r.con
+	time.AfterFunc(500*time.Millisecond, func() { _ = con.Kill() })
+}
+
+// signal passes a signal on. INT and QUIT come from a terminal, which would
+// send them to the whole foreground group; the others are for the main process.
+// A second INT or TERM means "now".
+func (r *run) signal(sig os.Signal) {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return
+	}
+	if s == unix.SIGINT || s == unix.SIGTERM {
+		if r.interrupt != nil {
+			r.stop(causeAborted)
+			return
+		}
+		r.interrupt = s
+	}
+	var err error
+	if s == unix.SIGINT || s == unix.SIGQUIT {
+		err = r.ctl.SignalGroup(s)
+	} else {
+		err = r.ctl.Signal(s)
+	}
+	if err != nil {
+		r.log.Debug("signal not passed on", "signal", s, "err", err)
+	}
+}
+
+// nextCPUCheck is when the CPU clock can run out at the earliest: the rest of
+// the budget, used up by as many CPUs as the job may have. 0 or less: it has.
+// Without a cgroup the clock is RLIMIT_CPU's.
+func (r *run) nextCPUCheck() time.Duration {
+	if r.job == nil {
+		return time.Hour
+	}
+	used, err := r.job.CPUTime()
+	if err != nil {
+		return 100 * time.Millisecond
+	}
+	rest := r.plan.Limits.CPUTime - used
+	if rest <= 0 {
+		return 0
+	}
+	return max(rest*1000/time.Duration(r.plan.Limits.CPUs), 5*time.Millisecond)
+}
+
+// watchOwner tells when a process has ended, by a pidfd: a pid could be reused.
+func watchOwner(pid int) (<-chan struct{}, func()) {
+	if pid <= 0 {
+		return nil, func() {}
+	}
+	gone := make(chan struct{})
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		close(gone) // it is gone already
+		return gone, func() {}
+	}
+	f := os.NewFile(uintptr(fd), "owner")
+	go func() {
+		raw, err := f.SyscallConn()
+		if err != nil {
+			return
+		}
+		first := true
+		err = raw.Read(func(uintptr) bool {
+			if first {
+				first = false
+				return pidfdDone(fd)
+			}
+			return true
+		})
+		if err == nil {
+			close(gone)
+		}
+	}()
+	return gone, func() { f.Close() }
+}
+
+func pidfdDone(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1
+}
+
+// endedBy says how the main process ended, as the kernel saw it.
+func endedBy(rep *pid1.Report) (code *int, signal *string) {
+	if rep == nil {
+		return nil, nil
+	}
+	ws := rep.WaitStatus
+	if ws.Signaled() {
+		name := unix.SignalName(ws.Signal())
+		return nil, &name
+	}
+	n := ws.ExitStatus()
+	return &n, nil
+}

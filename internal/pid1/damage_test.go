@@ -1,0 +1,329 @@
+//go:build seccomp
+
+package pid1
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// full uses every record.
+func full() Payload {
+	p := sh("echo ran")
+	p.Flags = SetgroupsDeny | IntoCgroup | NewCgroup
+	p.CgroupDir, p.CgroupProcs = 5, []int{6, 7}
+	p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 8, 8}, {unix.RLIMIT_CORE, 0, unix.RLIM_INFINITY}}
+	p.Affinity = []byte{1, 0, 0, 0, 0, 0, 0, 0}
+	return p
+}
+
+func body(t testing.TB, p Payload) []byte {
+	t.Helper()
+	b, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[headerLen:]
+}
+
+func withHeader(b []byte) []byte {
+	h := binary.LittleEndian.AppendUint32(nil, magic)
+	h = binary.LittleEndian.AppendUint32(h, version)
+	h = binary.LittleEndian.AppendUint32(h, uint32(len(b)))
+	return append(h, b...)
+}
+
+// alone runs the program as an ordinary process: what it accepts ends with
+// StagePID, everything else before.
+func alone(t *testing.T, path string, message []byte) Report {
+	t.Helper()
+	conn, child, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cmd := exec.Command(path)
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	cmd.ExtraFiles = []*os.File{child, null}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child.Close()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.f.Write(message); err != nil && !errors.Is(err, syscall.EPIPE) {
+		t.Fatal(err)
+	}
+	if rc, err := conn.f.SyscallConn(); err == nil {
+		rc.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
+	}
+	r, err := conn.Next()
+	if err != nil || r.Type != Failed {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("ended with 0")
+	}
+	return r
+}
+
+func program(t *testing.T) string {
+	t.Helper()
+	b, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "pid1")
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPayloadCutShort(t *testing.T) {
+	path, whole := program(t), body(t, full())
+	if r := alone(t, path, withHeader(whole)); r.Stage != StagePID {
+		t.Fatalf("the whole payload: %v, detail %d", r.Err(), r.Detail)
+	}
+	for n := range len(whole) {
+		// The stream ends early, and: the header agrees with the shorter body, which
+		// is a payload again once it has a command.
+		if r := alone(t, path, withHeader(whole)[:headerLen+n]); r.Stage != StagePayload {
+			t.Errorf("stream cut at %d: %v", n, r.Err())
+		}
+		if r := alone(t, path, withHeader(whole[:n])); r.Stage != StagePayload && n < bytes.Index(whole, []byte("/bin/sh\x00"))+8 {
+			t.Errorf("body cut at %d: %v", n, r.Err())
+		}
+	}
+	for n := range headerLen {
+		if r := alone(t, path, withHeader(whole)[:n]); r.Stage != StagePayload {
+			t.Errorf("header cut at %d: %v", n, r.Err())
+		}
+	}
+}
+
+func TestPayloadRefused(t *testing.T) {
+	path := program(t)
+	tlv := func(typ uint16, data ...byte) []byte { return appendTLV(nil, typ, data) }
+	for _, c := range []struct {
+		name   string
+		append []byte
+		change func(*Payload)
+	}{
+		{name: "unknown type", append: tlv(15, 1)},
+		{name: "type 0", append: tlv(0)},
+		{name: "type 32 (shift)", append: tlv(33)},
+		{name: "type 65535", append: tlv(65535)},
+		{name: "doubled flags", append: tlv(tlvFlags, 8, 0, 0, 0)},
+		{name: "doubled cwd", append: tlv(tlvCwd, '/', 0)},
+		{name: "doubled uid map", append: tlv(tlvUIDMap, '0')},
+		{name: "reserved field", append: []byte{tlvEnv, 0, 1, 0, 4, 0, 0, 0, 'A', '=', 'b', 0}},
+		{name: "padding", append: []byte{tlvEnv, 0, 0, 0, 3, 0, 0, 0, 'A', '=', 0, 1}},
+		{name: "length beyond the end", append: []byte{tlvEnv, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
+		{name: "length that wraps when padded", append: []byte{tlvEnv, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff, 'A', '=', 0}},
+		{name: "string without NUL", append: tlv(tlvEnv, 'A', '=', 'b', 'c')},
+		{name: "empty string", append: tlv(tlvArg)},
+		{name: "two NULs", append: tlv(tlvArg, 'a', 0, 'b', 0)},
+		{name: "env without =", append: tlv(tlvEnv, 'A', 0)},
+		{name: "env without name", append: tlv(tlvEnv, '=', 'A', 0)},
+		{name: "flag", change: func(p *Payload) { p.Flags |= 128 }},
+		{name: "map with letters", change: func(p *Payload) { p.UIDMap = "0 0 x" }},
+		{name: "empty map", change: func(p *Payload) { p.GIDMap = "" }},
+		{name: "uid -1", change: func(p *Payload) { p.UID = 0xffffffff }},
+		{name: "relative cwd", change: func(p *Payload) { p.Cwd = "tmp" }},
+		{name: "umask", change: func(p *Payload) { p.Umask = 0o1000 }},
+		{name: "odd filter", change: func(p *Payload) { p.Filters = [][]byte{allowAll[:7]} }},
+		{name: "long filter", change: func(p *Payload) { p.Filters = [][]byte{bytes.Repeat(allowAll, 4097)} }},
+		{name: "nine filters", change: func(p *Payload) { p.Filters = bytesRepeat(allowAll, 9) }},
+		{name: "soft over hard", change: func(p *Payload) { p.Rlimits = []Rlimit{{1, 2, 1}} }},
+		{name: "doubled rlimit", change: func(p *Payload) { p.Rlimits = []Rlimit{{1, 1, 1}, {1, 1, 1}} }},
+		{name: "rlimit 16", change: func(p *Payload) { p.Rlimits = []Rlimit{{16, 1, 1}} }},
+		{name: "affinity of 7 bytes", change: func(p *Payload) { p.Affinity = make([]byte, 7) }},
+		{name: "own descriptor", change: func(p *Payload) { p.CgroupDir = 4 }},
+		{name: "seventeen cgroups", change: func(p *Payload) { p.CgroupProcs = make([]int, 17) }},
+		{name: "namespace twice", change: func(p *Payload) { p.Flags |= UnshareCgroupNS }},
+		{name: "ids and setgroups", change: func(p *Payload) { p.Flags |= SetIDs }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := full()
+			if c.change != nil {
+				c.change(&p)
+			}
+			b := body(t, p)
+			r := alone(t, path, withHeader(append(b, c.append...)))
+			if r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
+				t.Errorf("%v", r.Err())
+			}
+			if c.append != nil && int(r.Detail) != len(b) {
+				t.Errorf("detail %d, want the offset %d", r.Detail, len(b))
+			}
+		})
+	}
+	whole := withHeader(body(t, full()))
+	for name, h := range map[string]struct {
+		off   int
+		v     uint32
+		errno syscall.Errno
+	}{
+		"magic": {0, 1, syscall.EBADMSG}, "version": {4, 2, syscall.EPROTONOSUPPORT}, "size": {8, bodyMax + 1, syscall.EMSGSIZE},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bytes.Clone(whole)
+			binary.LittleEndian.PutUint32(b[h.off:], h.v)
+			if r := alone(t, path, b); r.Stage != StagePayload || r.Errno != h.errno {
+				t.Errorf("%v", r.Err())
+			}
+		})
+	}
+}
+
+func bytesRepeat(b []byte, n int) (r [][]byte) {
+	for range n {
+		r = append(r, b)
+	}
+	return r
+}
+
+// As pid 1, where a job could really run.
+func TestPayloadCutShortInJail(t *testing.T) {
+	b := withHeader(body(t, sh("echo ran")))
+	for _, n := range []int{0, 5, headerLen, headerLen + 8, len(b) / 2, len(b) - 1} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			j := boot(t, options{})
+			j.f.Write(b[:n])
+			if rc, err := j.f.SyscallConn(); err == nil {
+				rc.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
+			}
+			if r := j.next(t, Failed); r.Stage != StagePayload || r.Errno != syscall.EPROTO {
+				t.Errorf("%v", r.Err())
+			}
+			if out := j.output(t); out != "" {
+				t.Errorf("output %q", out)
+			}
+		})
+	}
+}
+
+// FuzzPayload runs the C parser under the sanitizers.
+func FuzzPayload(f *testing.F) {
+	cc := need.Program(f, "cc")
+	bin := filepath.Join(f.TempDir(), "payload_fuzz")
+	out, err := exec.Command(cc, "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+		"-Wall", "-Wextra", "-Werror", "-o", bin, "testdata/payload_fuzz.c", "src/payload.c").CombinedOutput()
+	if err != nil {
+		f.Fatalf("%v\n%s", err, out)
+	}
+	p := full()
+	whole := body(f, p)
+	f.Add(whole)
+	f.Add(body(f, sh("exit 0")))
+	f.Add(whole[:len(whole)/2])
+	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
+	h := startHarness(f, bin)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 1<<16 {
+			return
+		}
+		if _, err := h.parse(b); err != nil {
+			t.Fatalf("%v\n%s", err, h.stderr.String())
+		}
+	})
+}
+
+type harness struct {
+	in     io.WriteCloser
+	out    io.Reader
+	stderr *strings.Builder
+}
+
+func startHarness(f *testing.F, bin string) *harness {
+	f.Helper()
+	cmd := exec.Command(bin)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		f.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		f.Fatal(err)
+	}
+	h := &harness{in, out, &strings.Builder{}}
+	cmd.Stderr = h.stderr
+	if err := cmd.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			f.Errorf("harness: %v\n%s", err, h.stderr.String())
+		}
+	})
+	// It tells good from bad at all.
+	if ok, err := h.parse(body(f, full())); err != nil || !ok {
+		f.Fatalf("harness refuses the good payload: %v", err)
+	}
+	if ok, err := h.parse([]byte("garbage")); err != nil || ok {
+		f.Fatalf("harness accepts garbage: %v", err)
+	}
+	return h
+}
+
+func (h *harness) parse(b []byte) (bool, error) {
+	m := binary.LittleEndian.AppendUint32(nil, uint32(len(b)))
+	if _, err := h.in.Write(append(m, b...)); err != nil {
+		return false, err
+	}
+	var v [1]byte
+	_, err := io.ReadFull(h.out, v[:])
+	return v[0] == 1, err
+}
+
+func TestMemfd(t *testing.T) {
+	f, err := Memfd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := Binary()
+	if st.Mode().Perm() != 0o555 || st.Size() != int64(len(want)) || st.Size() > 1<<20 {
+		t.Errorf("mode %v, size %d of %d", st.Mode(), st.Size(), len(want))
+	}
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("contents differ (%v)", err)
+	}
+	for name, err := range map[string]error{
+		"write":    func() error { _, err := f.WriteAt([]byte("x"), 0); return err }(),
+		"grow":     f.Truncate(1 << 20),
+		"shrink":   f.Truncate(0),
+		"add seal": func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, 0); return err }(),
+	} {
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
+		t.Errorf("shared writable mapping: %v", err)
+	}
+}

@@ -1,0 +1,149 @@
+package pid1
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// ReportLen is the size of every report, in bytes.
+const ReportLen = 128
+
+// Type is what a report says.
+type Type uint16
+
+const (
+	Started Type = 1 // the job was executed
+	Failed  Type = 2 // it never was; Stage, Errno and Detail say why
+	Exited  Type = 3 // its main process ended; PID 1 takes the rest with it
+)
+
+// DetailInterpreter in Detail of StageExec: the file is there, but the interpreter
+// of its "#!" line or of its ELF header is not.
+const DetailInterpreter = 1
+
+// LeftoverUnknown in Leftover: PID 1 couldn't read /proc.
+const LeftoverUnknown = 0xffffffff
+
+// Usage is part of the kernel's struct rusage.
+type Usage struct {
+	User, System time.Duration // in steps of 1 µs
+	MaxRSS       int64         // KiB, of the largest process
+}
+
+// Report is one message of PID 1.
+type Report struct {
+	Type       Type
+	Stage      Stage
+	Errno      syscall.Errno
+	WaitStatus syscall.WaitStatus
+	Leftover   uint32 // processes still alive (no zombies) when the main one ended
+	PID        uint32 // of the main process, in the jail; 0 before the clone
+	Main       Usage  // the main process and the children that it waited for
+	All        Usage  // everything that PID 1 reaped, the main process included
+	Detail     uint32 // see Stage
+}
+
+// ErrReport is the error of bytes that are no report.
+var ErrReport = errors.New("pid1: malformed report")
+
+// DecodeReport reads one report of exactly ReportLen bytes.
+func DecodeReport(b []byte) (Report, error) {
+	le := binary.LittleEndian
+	if len(b) != ReportLen || le.Uint32(b) != magic {
+		return Report{}, ErrReport
+	}
+	r := Report{
+		Type:       Type(le.Uint16(b[4:])),
+		Stage:      Stage(le.Uint16(b[6:])),
+		Errno:      syscall.Errno(le.Uint32(b[8:])),
+		WaitStatus: syscall.WaitStatus(le.Uint32(b[12:])),
+		Leftover:   le.Uint32(b[16:]),
+		PID:        le.Uint32(b[20:]),
+		Detail:     le.Uint32(b[72:]),
+	}
+	if r.Type < Started || r.Type > Exited || r.Errno > 4095 {
+		return Report{}, ErrReport
+	}
+	if (r.Type == Failed) != (r.Stage != StageNone) {
+		return Report{}, ErrReport
+	}
+	for _, c := range b[76:] {
+		if c != 0 {
+			return Report{}, ErrReport
+		}
+	}
+	var n [6]int64
+	for i := range n {
+		v := le.Uint64(b[24+8*i:])
+		if v > 1<<52 { // 142 years in µs; 4 EiB in KiB
+			return Report{}, ErrReport
+		}
+		n[i] = int64(v)
+	}
+	r.Main = Usage{time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, n[2]}
+	r.All = Usage{time.Duration(n[3]) * time.Microsecond, time.Duration(n[4]) * time.Microsecond, n[5]}
+	return r, nil
+}
+
+// Err is nil unless the report is Failed; then it is a *StartError.
+func (r Report) Err() error {
+	if r.Type != Failed {
+		return nil
+	}
+	return &StartError{Stage: r.Stage, Errno: r.Errno, Detail: r.Detail, WaitStatus: r.WaitStatus}
+}
+
+// StartError says why the job was never executed.
+type StartError struct {
+	Stage      Stage
+	Errno      syscall.Errno
+	Detail     uint32
+	WaitStatus syscall.WaitStatus
+}
+
+// Error names the stage and the kernel's reason.
+func (e *StartError) Error() string {
+	switch {
+	case e.Stage == StageExec && e.InterpreterMissing():
+		return "exec: the program's interpreter does not exist"
+	case e.Stage == StageDied && e.WaitStatus.Signaled():
+		return fmt.Sprintf("the job's process was killed by signal %d before it could be executed", int(e.WaitStatus.Signal()))
+	case e.Stage == StageDied:
+		return "the job's process ended before it could be executed"
+	}
+	return fmt.Sprintf("%s: %v", e.Stage, e.Errno)
+}
+
+// Unwrap gives the errno.
+func (e *StartError) Unwrap() error { return e.Errno }
+
+// InterpreterMissing tells the ENOENT of an interpreter from that of the program.
+func (e *StartError) InterpreterMissing() bool {
+	return e.Stage == StageExec && e.Errno == syscall.ENOENT && e.Detail&DetailInterpreter != 0
+}
+
+// NotFound: there is no such program (127).
+func (e *StartError) NotFound() bool {
+	if e.Stage != StageExec || e.InterpreterMissing() {
+		return false
+	}
+	return e.Errno == syscall.ENOENT || e.Errno == syscall.ENOTDIR || e.Errno == syscall.ENAMETOOLONG
+}
+
+// NotExecutable: the program was found and the kernel won't run it (126): a
+// directory or no x bit (EACCES), an unknown format or a foreign architecture
+// (ENOEXEC), a missing or nested interpreter, an ELF file that is damaged.
+func (e *StartError) NotExecutable() bool {
+	if e.Stage != StageExec {
+		return false
+	}
+	switch e.Errno {
+	case syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.EISDIR, syscall.ELOOP,
+		syscall.ELIBBAD, syscall.EINVAL, syscall.ETXTBSY:
+		return true
+	}
+	return e.InterpreterMissing()
+}

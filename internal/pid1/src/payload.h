@@ -1,0 +1,50 @@
+/* payload.h: what the launcher asks for, checked. */
+#ifndef JAILER_PAYLOAD_H
+#define JAILER_PAYLOAD_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#define MAX_PROCS 16
+#define MAX_RLIMITS 16
+#define MAX_FILTERS 8
+
+struct bytes {
+	const unsigned char *p;
+	uint32_t n;
+};
+
+struct limit {
+	uint32_t resource;
+	uint64_t soft, hard;
+};
+
+/* All pointers lead into the body, which must stay. argv and envp are filled by
+ * payload_vectors. */
+struct payload {
+	uint32_t flags;
+	struct bytes uidmap, gidmap;
+	uint32_t uid, gid;
+	int cgroup_dir; /* -1: none */
+	int procs[MAX_PROCS];
+	uint32_t nprocs;
+	struct limit limits[MAX_RLIMITS];
+	uint32_t nlimits;
+	struct bytes affinity;
+	uint32_t umask;
+	const char *cwd;
+	struct bytes filters[MAX_FILTERS];
+	uint32_t nfilters;
+	uint32_t nargs, nenv;
+};
+
+/* payload_parse reads and checks a whole body. 0, or -1 with *bad at the offset
+ * of the record that is refused (n: something that is required is missing or two
+ * things contradict each other). It allocates nothing and reads only body[0..n). */
+int payload_parse(struct payload *p, const unsigned char *body, uint32_t n, uint32_t *bad);
+
+/* payload_vectors fills argv[nargs+1] and envp[nenv+1] from a body that
+ * payload_parse accepted. */
+void payload_vectors(const unsigned char *body, uint32_t n, char **argv, char **envp);
+
+#endif

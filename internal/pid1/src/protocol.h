@@ -1,0 +1,94 @@
+/* protocol.h: the words that PID 1 and the launcher share. The Go side
+ * (../stage.go, ../payload.go, ../report.go) repeats them; a Go test parses this
+ * file and compares every number. Little-endian, as both architectures are. */
+#ifndef JAILER_PROTOCOL_H
+#define JAILER_PROTOCOL_H
+
+#define PROTOCOL_MAGIC 0x314c524a /* "JRL1" */
+#define PROTOCOL_VERSION 1
+#define PROTOCOL_HEADER 12        /* magic, version, bytes of the body */
+#define PROTOCOL_BODY_MAX 8388608
+#define PROTOCOL_REPORT 128
+#define PROTOCOL_CONTROL 8
+
+/* Descriptors that PID 1 is started with, beside stdio. */
+#define FD_CONTROL 3
+#define FD_SELF 4
+
+/* Payload: types of the type-length-value records. ARG, ENV and CWD carry their
+ * closing NUL in the length. */
+#define TLV_FLAGS 1
+#define TLV_UIDMAP 2
+#define TLV_GIDMAP 3
+#define TLV_UID 4
+#define TLV_GID 5
+#define TLV_CGROUP_DIR 6
+#define TLV_CGROUP_PROCS 7
+#define TLV_RLIMIT 8
+#define TLV_AFFINITY 9
+#define TLV_UMASK 10
+#define TLV_CWD 11
+#define TLV_FILTER 12
+#define TLV_ARG 13
+#define TLV_ENV 14
+
+#define FLAG_NEWCGROUP 1
+#define FLAG_INTO_CGROUP 2
+#define FLAG_UNSHARE_CGROUPNS 4
+#define FLAG_SETGROUPS_DENY 8
+#define FLAG_NO_FILTER 16
+#define FLAG_REQUIRE_PDEATHSIG 32
+#define FLAG_SETIDS 64
+#define FLAG_ALL 127
+
+#define CONTROL_SIGNAL 1
+#define CONTROL_SIGNAL_GROUP 2
+#define CONTROL_KILL 3
+
+#define REPORT_STARTED 1
+#define REPORT_FAILED 2
+#define REPORT_EXITED 3
+
+/* REPORT detail of STAGE_EXEC: the file exists, the interpreter named by its
+ * first line or by its ELF header doesn't. */
+#define DETAIL_INTERPRETER 1
+
+#define LEFTOVER_UNKNOWN 0xffffffff
+
+/* The step that failed. Below 32 it is PID 1's, from 32 on the job's own process
+ * before its exec. */
+enum stage {
+	STAGE_NONE = 0,
+	STAGE_SETUP = 1,       /* own descriptors, signals, dumpable */
+	STAGE_PAYLOAD = 2,     /* detail: offset of the refused record */
+	STAGE_PID = 3,         /* not pid 1 of its namespace */
+	STAGE_PDEATHSIG = 4,   /* would outlive the launcher */
+	STAGE_PAIR = 5,        /* socketpair with the job's process */
+	STAGE_CLONE = 6,
+	STAGE_UIDMAP = 7,
+	STAGE_SETGROUPS = 8,
+	STAGE_GIDMAP = 9,
+	STAGE_CGROUP = 10,     /* cgroup.procs write; detail: which, from 0 */
+	STAGE_RELEASE = 11,
+	STAGE_CONTROL = 12,    /* message of the launcher that is none */
+	STAGE_DIED = 13,       /* the job's process died before its exec: wait status */
+	STAGE_WAIT = 14,
+
+	STAGE_CGROUPNS = 32,
+	STAGE_SETIDS = 33,
+	STAGE_IDS = 34,        /* not the ids that were asked for */
+	STAGE_SETSID = 35,
+	STAGE_SIGNALS = 36,
+	STAGE_RLIMIT = 37,     /* detail: the resource */
+	STAGE_AFFINITY = 38,
+	STAGE_BOUNDING = 39,
+	STAGE_AMBIENT = 40,
+	STAGE_CAPSET = 41,
+	STAGE_NO_NEW_PRIVS = 42,
+	STAGE_DESCRIPTORS = 43,
+	STAGE_CWD = 44,
+	STAGE_FILTER = 45,     /* detail: which, from 0 */
+	STAGE_EXEC = 46
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* payload_fuzz.c: feeds bodies to payload.c under the sanitizers. Reads u32 length
+ * and body from stdin, again and again; answers one byte: 0 refused, 1 accepted.
+ * What is accepted must keep the promises that pid1.c builds on, else it aborts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/payload.h"
+#include "../src/protocol.h"
+
+static void check(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void promises(const struct payload *p, const unsigned char *body, uint32_t n)
+{
+	char **argv = malloc((p->nargs + p->nenv + 2) * sizeof *argv), **envp;
+
+	check(argv != NULL);
+	envp = argv + p->nargs + 1;
+	payload_vectors(body, n, argv, envp);
+	for (uint32_t i = 0; i < p->nargs; i++)
+		check(argv[i] && strlen(argv[i]) < n);
+	for (uint32_t i = 0; i < p->nenv; i++)
+		check(envp[i] && strchr(envp[i], '='));
+	check(!argv[p->nargs] && !envp[p->nenv]);
+	free(argv);
+
+	check(p->nargs > 0 && p->cwd[0] == '/' && strlen(p->cwd) < 4096);
+	check((p->nfilters > 0) == !(p->flags & FLAG_NO_FILTER));
+	check((p->cgroup_dir >= 0) == !!(p->flags & FLAG_INTO_CGROUP));
+	check(p->nprocs <= MAX_PROCS && p->nlimits <= MAX_RLIMITS && p->nfilters <= MAX_FILTERS);
+	for (uint32_t i = 0; i < p->nprocs; i++)
+		check(p->procs[i] > FD_SELF);
+	for (uint32_t i = 0; i < p->nlimits; i++)
+		check(p->limits[i].soft <= p->limits[i].hard);
+	for (uint32_t i = 0; i < p->nfilters; i++)
+		check(p->filters[i].n % 8 == 0 && p->filters[i].p + p->filters[i].n <= body + n);
+}
+
+int main(void)
+{
+	uint32_t n;
+
+	while (fread(&n, sizeof n, 1, stdin) == 1 && n <= PROTOCOL_BODY_MAX) {
+		/* Exactly n bytes: the sanitizer sees the first one behind. */
+		unsigned char *body = malloc(n ? n : 1);
+		struct payload p;
+		uint32_t bad = 0;
+		int ok;
+
+		check(body != NULL && fread(body, 1, n, stdin) == n);
+		ok = payload_parse(&p, body, n, &bad) == 0;
+		check(bad <= n);
+		if (ok)
+			promises(&p, body, n);
+		free(body);
+		putchar(ok);
+		fflush(stdout);
+	}
+	return 0;
+}

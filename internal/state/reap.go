@@ -1,0 +1,110 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/cgroup"
+)
+
+// A Leak is a jail whose launcher is gone.
+type Leak struct {
+	ID      string    `json:"id"`
+	Path    string    `json:"path"`
+	Record  *Record   `json:"record,omitempty"` // absent when it never got one
+	Since   time.Time `json:"since"`
+	Removed bool      `json:"removed"`
+	Err     string    `json:"error,omitempty"`
+}
+
+// Reap finds the jails that nobody holds and, unless dryRun, removes their
+// processes, recorded cgroups and directories. It is idempotent, and two at
+// once don't harm each other: each jail is reaped under its own lock. What it
+// can't remove is reported and left for the next time.
+func (d *Dir) Reap(ctx context.Context, dryRun bool) ([]Leak, error) {
+	entries, err := os.ReadDir(d.Path)
+	if err != nil {
+		return nil, err
+	}
+	var leaks []Leak
+	for _, e := range entries {
+		name := e.Name()
+		if !e.IsDir() || !(idPattern.MatchString(name) || strings.HasPrefix(name, stagePrefix)) {
+			continue
+		}
+		if l, found := d.reapOne(ctx, name, dryRun); found {
+			leaks = append(leaks, l)
+		}
+	}
+	return leaks, nil
+}
+
+func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool) {
+	path := filepath.Join(d.Path, name)
+	lock, err := takeLock(path)
+	if err != nil {
+		return Leak{}, false // alive, or gone, or another gc is at it
+	}
+	defer lock.Close()
+	if !stillThere(lock, path) {
+		return Leak{}, false
+	}
+	l := Leak{ID: name, Path: path}
+	if st, err := lock.Stat(); err == nil {
+		l.Since = st.ModTime().UTC()
+		if strings.HasPrefix(name, stagePrefix) && time.Since(st.ModTime()) < 5*time.Second {
+			return Leak{}, false // between its mkdir and its flock
+		}
+	}
+	l.Record = readRecord(path)
+	if dryRun {
+		return l, true
+	}
+	if l.Record != nil {
+		// PID 1 dies with its launcher, so these are empty in milliseconds;
+		// a cgroup that isn't (a process in uninterruptible sleep) stays, and
+		// with it the record that names it.
+		if err := cgroup.Reap(ctx, l.Record.Cgroups); err != nil {
+			l.Err = err.Error()
+			return l, true
+		}
+	}
+	if err := os.RemoveAll(path); err != nil {
+		l.Err = err.Error()
+		return l, true
+	}
+	l.Removed = true
+	return l, true
+}
+
+// stillThere guards against a directory that was removed, and perhaps made
+// again, between our open and our lock.
+func stillThere(f *os.File, path string) bool {
+	var a, b unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &a) != nil || unix.Lstat(path, &b) != nil {
+		return false
+	}
+	return a.Dev == b.Dev && a.Ino == b.Ino
+}
+
+func readRecord(path string) *Record {
+	data, err := os.ReadFile(filepath.Join(path, "priv", "record.json"))
+	if err != nil {
+		return nil
+	}
+	var r Record
+	if json.Unmarshal(data, &r) != nil || r.V != 1 {
+		return nil
+	}
+	return &r
+}
+
+// ErrLeaks is what a check reports.
+var ErrLeaks = errors.New("leaked sessions found")

@@ -1,0 +1,106 @@
+// Package state is what jailer keeps on disk about live jails: one directory
+// each, a lock that is the jail's liveness, and a record of what to remove.
+//
+// The lock is an flock on the directory itself, taken before the directory has
+// its name and held by a close-on-exec descriptor: the kernel drops it the
+// moment the holder dies, however it dies. Whoever can take it may reap. The
+// pid, start time and boot id in the record only explain; a pid can be reused.
+package state
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Dir is jailer's state directory.
+type Dir struct {
+	Path string
+	// Hint is set when the directory is a fallback that a user should know of.
+	Hint string
+	root bool
+}
+
+var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+
+// CheckID refuses an id that is not ^[a-z0-9][a-z0-9_.-]{0,62}$. Nothing is
+// rewritten to fit: two spellings must never meet in one directory.
+func CheckID(id string) error {
+	if !idPattern.MatchString(id) || strings.HasPrefix(id, stagePrefix) {
+		return fmt.Errorf("session id %q: must match %s", id, idPattern)
+	}
+	return nil
+}
+
+// NewID makes a random id of 80 bits.
+func NewID() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// Open finds or makes the state directory: path if given, /run/jailer for
+// root, else $XDG_RUNTIME_DIR/jailer if that is the caller's, else
+// /run/user/UID/jailer, else /tmp/jailer-UID. It is 0700 (0711 for root, whose
+// jails' uids pass through it) and owned by the caller; anything else, a
+// symlink included, is refused.
+func Open(path, xdgRuntimeDir string) (*Dir, error) {
+	uid := os.Geteuid()
+	d := &Dir{root: uid == 0}
+	switch {
+	case path != "":
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("state directory %q: must be an absolute path", path)
+		}
+		d.Path = filepath.Clean(path)
+	case d.root:
+		d.Path = "/run/jailer"
+	case xdgRuntimeDir != "" && checkDir(xdgRuntimeDir, uid) == nil:
+		d.Path = filepath.Clean(xdgRuntimeDir) + "/jailer"
+	case checkDir("/run/user/"+strconv.Itoa(uid), uid) == nil:
+		d.Path = "/run/user/" + strconv.Itoa(uid) + "/jailer"
+	default:
+		d.Path = "/tmp/jailer-" + strconv.Itoa(uid)
+		d.Hint = "no XDG_RUNTIME_DIR that this user owns: state is kept in " + d.Path
+	}
+	mode := os.FileMode(0o700)
+	if d.root {
+		mode = 0o711
+	}
+	if err := os.Mkdir(d.Path, mode); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if err := checkDir(d.Path, uid); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// checkDir refuses what somebody else could have put there first: a link, a
+// directory of another owner, or one that others may write to.
+func checkDir(path string, uid int) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != uid {
+		return fmt.Errorf("%s: is owned by uid %d, not by uid %d", path, st.Uid, uid)
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s: is writable by others (mode %04o)", path, st.Mode&0o7777)
+	}
+	return nil
+}

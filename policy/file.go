@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jailer-project/jailer"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// maxBytes bounds a policy file.
+const maxBytes = 1 << 20
+
+// file is the shape of a policy file. A pointer is nil where the key is absent:
+// an empty list is not an absent one, and grants nothing (an empty allow-list
+// that was taken for "allow all" is CVE-2025-66479).
+type file struct {
+	Version  *int64                  `toml:"version"`
+	Extends  *string                 `toml:"extends"`
+	Locked   bool                    `toml:"locked"`
+	Limits   enforceTable            `toml:"limits"`
+	Root     rootTable               `toml:"root"`
+	Rootfs   map[string]rootfsTable  `toml:"rootfs"`
+	Profiles map[string]profileTable `toml:"profiles"`
+}
+
+type enforceTable struct {
+	Enforce *string `toml:"enforce"`
+}
+
+type rootTable struct {
+	UIDRange *string `toml:"uid_range"`
+}
+
+type rootfsTable struct {
+	Path *string `toml:"path"`
+}
+
+type profileTable struct {
+	Extends      *string      `toml:"extends"`
+	Rootfs       *string      `toml:"rootfs"`
+	Capabilities *[]string    `toml:"capabilities"`
+	Env          envTable     `toml:"env"`
+	Network      networkTable `toml:"network"`
+	Seccomp      *string      `toml:"seccomp"`
+	AppArmor     *string      `toml:"apparmor"`
+	IDs          *string      `toml:"ids"`
+	Limits       limitTables  `toml:"limits"`
+	Require      *[]string    `toml:"require"`
+	Output       outputTable  `toml:"output"`
+}
+
+type envTable struct {
+	Set   map[string]string `toml:"set"`
+	Allow *[]string         `toml:"allow"`
+}
+
+type networkTable struct {
+	Modes *[]string `toml:"modes"`
+}
+
+type outputTable struct {
+	Keep    *string `toml:"keep"`
+	OnLimit *string `toml:"on_limit"`
+}
+
+type limitTables struct {
+	Default limitTable `toml:"default"`
+	Max     limitTable `toml:"max"`
+}
+
+// limitTable has one member for each field of limits.Fields. The type is any
+// because a count may be written 128 or "128", and the parser's own message is
+// better than a type error.
+type limitTable struct {
+	Timeout         any `toml:"timeout"`
+	CPUTime         any `toml:"cpu_time"`
+	TTL             any `toml:"ttl"`
+	Idle            any `toml:"idle"`
+	Memory          any `toml:"memory"`
+	CPUs            any `toml:"cpus"`
+	PIDs            any `toml:"pids"`
+	Workspace       any `toml:"workspace"`
+	WorkspaceInodes any `toml:"workspace_inodes"`
+	TmpSize         any `toml:"tmp_size"`
+	TmpInodes       any `toml:"tmp_inodes"`
+	Output          any `toml:"output"`
+	File            any `toml:"file"`
+}
+
+func (t limitTable) byName() map[string]any {
+	return map[string]any{
+		"timeout": t.Timeout, "cpu_time": t.CPUTime, "ttl": t.TTL, "idle": t.Idle,
+		"memory": t.Memory, "cpus": t.CPUs, "pids": t.PIDs,
+		"workspace": t.Workspace, "workspace_inodes": t.WorkspaceInodes,
+		"tmp_size": t.TmpSize, "tmp_inodes": t.TmpInodes,
+		"output": t.Output, "file": t.File,
+	}
+}
+
+// decode reads the TOML and refuses unknown keys, with the line drawn.
+func decode(name string, data []byte) (*file, error) {
+	if len(data) > maxBytes {
+		return nil, bad(name, "", fmt.Sprintf("has %d bytes, more than the %d allowed", len(data), maxBytes))
+	}
+	if err := checkKeys(name, data); err != nil {
+		return nil, err
+	}
+	f := new(file)
+	if err := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields().Decode(f); err != nil {
+		return nil, bad(name, "", drawn(err))
+	}
+	if f.Version == nil {
+		return nil, bad(name, "version", "is missing, want version = 1")
+	}
+	if *f.Version != 1 {
+		return nil, bad(name, "version", fmt.Sprintf("%d given, this program reads version 1", *f.Version))
+	}
+	return f, nil
+}
+
+// checkKeys refuses every key with a capital letter, except the names of
+// variables below env.set. go-toml matches keys to fields in any case, so
+// memory and MEMORY both set the memory limit, the last one wins, and neither
+// a reader nor another program sees it.
+func checkKeys(name string, data []byte) error {
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		return bad(name, "", drawn(err))
+	}
+	path, ok := findOddKey(tree, nil)
+	if ok {
+		return nil
+	}
+	return bad(name, strings.Join(path, "."), "keys are written in lower case")
+}
+
+// maxKeyDepth is more than any key of a policy needs; go-toml itself bounds
+// arrays and inline tables, but not a.a.a.… .
+const maxKeyDepth = 16
+
+func findOddKey(v any, path []string) ([]string, bool) {
+	if len(path) > maxKeyDepth {
+		return path, false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		variables := len(path) == 4 && path[0] == "profiles" && path[2] == "env" && path[3] == "set"
+		for k, sub := range v {
+			here := append(path[:len(path):len(path)], k)
+			if !variables && k != strings.ToLower(k) {
+				return here, false
+			}
+			if odd, ok := findOddKey(sub, here); !ok {
+				return odd, false
+			}
+		}
+	case []any:
+		for _, sub := range v {
+			if odd, ok := findOddKey(sub, path); !ok {
+				return odd, false
+			}
+		}
+	}
+	return nil, true
+}
+
+// drawn is the error with the lines that it is about.
+func drawn(err error) string {
+	const most = 2 << 10
+	s := err.Error()
+	if e, ok := errors.AsType[*toml.StrictMissingError](err); ok {
+		s = "unknown key\n" + e.String()
+	} else if e, ok := errors.AsType[*toml.DecodeError](err); ok {
+		s = strings.TrimPrefix(s, "toml: ") + "\n" + e.String()
+	}
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// bad makes the error for a key of a policy file.
+func bad(name, key, msg string) *jailer.Error {
+	if key != "" {
+		msg = key + ": " + msg
+	}
+	return &jailer.Error{
+		Code: jailer.CodeInvalidPolicy, Op: "policy", Path: name, Message: msg,
+	}
+}

@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"encoding/json"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/limits"
+)
+
+// Plan is a run as it will be: every default filled in, every name resolved.
+type Plan struct {
+	Profile string            `json:"profile"`
+	Tenant  string            `json:"tenant,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+
+	Argv []string `json:"argv"`
+	// Env is "NAME=value", sorted by name: what the policy sets and what was
+	// asked for and allowed. The launcher puts its own variables (PATH, HOME,
+	// …) under these.
+	Env []string `json:"env"`
+	Cwd string   `json:"cwd"` // absolute and clean, inside the jail
+
+	Rootfs Rootfs        `json:"rootfs"`
+	Limits limits.Limits `json:"limits"` // complete: no field is 0
+
+	Enforce  string    `json:"enforce"`  // EnforceRequired or EnforceBestEffort
+	IDs      string    `json:"ids"`      // IDsSingle or IDsRange
+	UIDRange [2]uint32 `json:"uidRange"` // for real root: first and last host id
+
+	Seccomp  string   `json:"seccomp"`
+	AppArmor string   `json:"apparmor"` // AppArmorRequired, AppArmorAuto or AppArmorOff
+	Network  string   `json:"network"`  // NetworkNone
+	Require  []string `json:"require,omitempty"`
+
+	Capabilities []string `json:"capabilities"` // sorted; jailer.CapExec is there
+
+	OutputKeep    string `json:"outputKeep"`    // jailer.KeepHead, KeepTail or KeepBoth
+	OnOutputLimit string `json:"onOutputLimit"` // jailer.OnLimitTruncate or OnLimitKill
+
+	Stdin    []byte `json:"-"` // inline stdin of the request
+	HasStdin bool   `json:"-"` // it was given, if empty
+}
+
+// Rootfs is where the jail's files come from.
+type Rootfs struct {
+	Name string `json:"name"`
+	Path string `json:"path,omitempty"` // absolute, on the host; "" for RootfsHost
+}
+
+// JSON is the plan as a document, for people and for tests. It has the values
+// of variables in it, and so is for the operator's eyes; of stdin it has the
+// size alone.
+func (p *Plan) JSON() ([]byte, error) {
+	doc := struct {
+		V int `json:"v"`
+		*Plan
+		StdinBytes *int `json:"stdinBytes,omitempty"`
+	}{V: jailer.ProtocolVersion, Plan: p}
+	if p.HasStdin {
+		doc.StdinBytes = new(len(p.Stdin))
+	}
+	return json.MarshalIndent(doc, "", "  ")
+}

@@ -1,0 +1,82 @@
+// Package policy reads the operator's policy, strictly, and resolves requests
+// against it. Resolve only narrows: nothing that a request or a flag says makes
+// the plan wider than the policy.
+//
+// One file decides: the one named on the command line, else
+// /etc/jailer/policy.toml, else the built-in one. There is no layering beyond
+// what the file itself asks for with extends, and nothing comes from the
+// environment, the working directory or a workspace.
+package policy
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/jailer-project/jailer/limits"
+)
+
+// DefaultProfile is the profile of a request that names none.
+const DefaultProfile = "default"
+
+// RootfsHost is the rootfs that needs no table: a read-only view of the host.
+const RootfsHost = "host"
+
+// Values of Plan.Enforce.
+const (
+	EnforceRequired   = "required"    // a limit that nothing can hold is an error
+	EnforceBestEffort = "best-effort" // it is named in the result instead
+)
+
+// Values of Plan.IDs.
+const (
+	IDsSingle = "single" // one id, no setuid helper
+	IDsRange  = "range"  // the caller's range in /etc/subuid
+)
+
+// Values of Plan.AppArmor.
+const (
+	AppArmorRequired = "required"
+	AppArmorAuto     = "auto" // where the host has it
+	AppArmorOff      = "off"
+)
+
+// NetworkNone is a network namespace with a live loopback and nothing else.
+const NetworkNone = "none"
+
+// Requirements are the names that a profile's "require" may hold: what must be
+// enforced for the run to start at all.
+func Requirements() []string {
+	return []string{"userns", "netns", "seccomp", "apparmor", "landlock", "memory", "cpu", "pids", "workspace"}
+}
+
+// Policy is one valid policy.
+type Policy struct {
+	Name     string    // file that it came from, BuiltinName for the built-in one
+	Locked   bool      // only policies owned by root are accepted beside this one
+	Enforce  string    // EnforceRequired or EnforceBestEffort
+	UIDRange [2]uint32 // first and last host id for jails started by real root
+
+	roots    map[string]string // name to absolute path
+	profiles map[string]*profile
+}
+
+// Profiles gives the names of the profiles, sorted.
+func (p *Policy) Profiles() []string { return slices.Sorted(maps.Keys(p.profiles)) }
+
+// profile is one profile with everything that it extends merged in.
+type profile struct {
+	rootfs       string
+	capabilities []string
+	envSet       map[string]string
+	envAllow     []string
+	networks     []string
+	seccomp      string
+	apparmor     string
+	ids          string
+	defaults     limits.Limits
+	max          limits.Limits
+	maxHostCPUs  bool // the ceiling of cpus is what the host has
+	require      []string
+	keep         string
+	onLimit      string
+}

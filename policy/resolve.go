@@ -1,0 +1,187 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/limits"
+)
+
+// defaultCwd is where a command starts unless it says otherwise.
+const defaultCwd = "/workspace"
+
+// Resolve makes the plan of a run from the policy, a request (nil is an empty
+// one) and the command line. The plan is never wider than the profile: what
+// goes over a ceiling is refused, not cut. Errors are *jailer.Error with the
+// code invalid_request for what is wrong by itself and policy_denied for what
+// the policy doesn't grant.
+//
+// Resolve is pure. Nothing of the caller's environment enters the plan.
+func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
+	if r == nil {
+		r = new(jailer.Request)
+	}
+	q, given, err := combine(r, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Argv) == 0 {
+		e := refuse("argv", "no command given")
+		e.Hint = "jailer run -- CMD [ARG…]"
+		return nil, e
+	}
+	name := q.Profile
+	if name == "" {
+		name = DefaultProfile
+	}
+	f := p.profiles[name]
+	if f == nil {
+		return nil, deny(p, "profile", fmt.Sprintf("there is no profile %q", name))
+	}
+
+	n := &Plan{
+		Profile: name, Tenant: q.Tenant, Labels: maps.Clone(q.Labels),
+		Argv: slices.Clone(q.Argv), Cwd: defaultCwd,
+		Enforce: p.Enforce, IDs: f.ids, UIDRange: p.UIDRange,
+		Seccomp: f.seccomp, AppArmor: f.apparmor, Network: f.networks[0],
+		Require:    slices.Clone(f.require),
+		OutputKeep: f.keep, OnOutputLimit: f.onLimit,
+	}
+	if q.Cwd != "" {
+		n.Cwd = path.Clean(q.Cwd)
+	}
+	if q.OutputKeep != "" {
+		n.OutputKeep = q.OutputKeep
+	}
+	if n.OnOutputLimit, err = onOutputLimit(p, f, q.OnOutputLimit); err != nil {
+		return nil, err
+	}
+	if o.AppArmorRequired {
+		n.AppArmor = AppArmorRequired
+	}
+	if n.Capabilities, err = grant(p, f, q.Capabilities); err != nil {
+		return nil, err
+	}
+	if n.Env, err = environ(p, f, q.Env); err != nil {
+		return nil, err
+	}
+	if n.Rootfs, err = p.rootfs(f, o.Rootfs); err != nil {
+		return nil, err
+	}
+	if n.Limits, err = f.limit(p, given, o.HostCPUs); err != nil {
+		return nil, err
+	}
+	n.HasStdin = q.Stdin != nil
+	if n.Stdin, err = q.StdinData(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// onOutputLimit: kill is the narrower of the two, so a profile that kills can't
+// be asked to let the flood go on.
+func onOutputLimit(p *Policy, f *profile, asked string) (string, error) {
+	if asked == "" {
+		return f.onLimit, nil
+	}
+	if asked == jailer.OnLimitTruncate && f.onLimit == jailer.OnLimitKill {
+		return "", deny(p, "onOutputLimit", "truncate asked, and the profile says kill")
+	}
+	return asked, nil
+}
+
+// grant narrows the profile's capabilities to what was asked for. A run needs
+// exec, whatever else there is.
+func grant(p *Policy, f *profile, asked []string) ([]string, error) {
+	granted := f.capabilities
+	if asked != nil {
+		for _, c := range asked {
+			if !slices.Contains(f.capabilities, c) {
+				return nil, deny(p, "capabilities", fmt.Sprintf("%q is not granted by the profile", c))
+			}
+		}
+		granted = slices.Compact(slices.Sorted(slices.Values(asked)))
+	}
+	if !slices.Contains(granted, jailer.CapExec) {
+		if slices.Contains(f.capabilities, jailer.CapExec) {
+			return nil, deny(p, "capabilities", `a run needs "exec", which was not asked for`)
+		}
+		return nil, deny(p, "capabilities", `a run needs "exec", which the profile does not grant`)
+	}
+	return slices.Clone(granted), nil
+}
+
+// environ is the policy's own variables and those that were asked for and are
+// allowed. "*" allows every name but those that the policy sets itself: to
+// change these, they must be in the list by name.
+func environ(p *Policy, f *profile, asked map[string]string) ([]string, error) {
+	vars := map[string]string{}
+	maps.Copy(vars, f.envSet)
+	for _, k := range slices.Sorted(maps.Keys(asked)) {
+		_, set := f.envSet[k]
+		if !slices.Contains(f.envAllow, k) && (set || !slices.Contains(f.envAllow, "*")) {
+			return nil, deny(p, "env", fmt.Sprintf("%.64q is not allowed by the profile", k))
+		}
+		vars[k] = asked[k]
+	}
+	env := make([]string, 0, len(vars))
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, k+"="+vars[k])
+	}
+	return env, nil
+}
+
+func (p *Policy) rootfs(f *profile, asked string) (Rootfs, error) {
+	name := f.rootfs
+	if asked != "" && asked != name {
+		dir, ok := p.roots[asked]
+		if !ok && asked != RootfsHost {
+			return Rootfs{}, deny(p, "rootfs", fmt.Sprintf("there is no rootfs %.64q", asked))
+		}
+		if name != RootfsHost || dir == "" {
+			return Rootfs{}, deny(p, "rootfs", fmt.Sprintf("%q asked, and the profile says %q", asked, name))
+		}
+		name = asked
+	}
+	return Rootfs{Name: name, Path: p.roots[name]}, nil
+}
+
+// limit fills in the defaults, and refuses what goes over a ceiling.
+func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Limits, error) {
+	ceiling := f.ceiling(hostCPUs)
+	l := given
+	for _, x := range limits.Fields() {
+		top, asked := x.Get(ceiling), x.Get(given)
+		if asked > top {
+			return l, deny(p, "limits."+x.Name, fmt.Sprintf("%s asked, the ceiling is %s", x.Format(asked), x.Format(top)))
+		}
+		if asked == 0 {
+			x.Set(&l, min(x.Get(f.defaults), top))
+		}
+	}
+	if l.Memory < minMemory {
+		return l, refuse("limits.memory", fmt.Sprintf("%s given, a jail needs at least %s", limits.FormatSize(l.Memory), limits.FormatSize(minMemory)))
+	}
+	if l.CPUTime == 0 {
+		l.CPUTime = min(l.CPUs.Time(l.Timeout), ceiling.CPUTime)
+	}
+	if msg := fitTmpfs(&l, given); msg != "" {
+		return l, refuse("limits", msg)
+	}
+	return l, nil
+}
+
+// ceiling is the profile's, with what depends on the host and on other ceilings.
+func (f *profile) ceiling(hostCPUs int) limits.Limits {
+	c := f.max
+	if f.maxHostCPUs {
+		c.CPUs = limits.CPUs(1000 * min(max(hostCPUs, 1), int(limits.MaxCPUs)/1000))
+	}
+	if c.CPUTime == 0 {
+		c.CPUTime = c.CPUs.Time(c.Timeout)
+	}
+	return c
+}

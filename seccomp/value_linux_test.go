@@ -1,0 +1,36 @@
+package seccomp
+
+import (
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestConstants holds the names to the kernel headers of this machine. The
+// keyboard ones are in linux/kd.h, which x/sys does not carry.
+func TestConstants(t *testing.T) {
+	want := map[string]uint32{
+		"AF_UNIX": unix.AF_UNIX, "AF_INET": unix.AF_INET, "AF_INET6": unix.AF_INET6, "AF_NETLINK": unix.AF_NETLINK,
+		"SOCK_TYPE_MASK": 0xf, "SOCK_STREAM": unix.SOCK_STREAM, "SOCK_DGRAM": unix.SOCK_DGRAM, "SOCK_RAW": unix.SOCK_RAW, "SOCK_SEQPACKET": unix.SOCK_SEQPACKET,
+		"IPPROTO_IP": unix.IPPROTO_IP, "IPPROTO_ICMP": unix.IPPROTO_ICMP, "IPPROTO_TCP": unix.IPPROTO_TCP, "IPPROTO_UDP": unix.IPPROTO_UDP, "IPPROTO_ICMPV6": unix.IPPROTO_ICMPV6,
+		"NETLINK_ROUTE": unix.NETLINK_ROUTE, "NETLINK_AUDIT": unix.NETLINK_AUDIT,
+		"CLONE_NEWNS": unix.CLONE_NEWNS, "CLONE_NEWCGROUP": unix.CLONE_NEWCGROUP, "CLONE_NEWUTS": unix.CLONE_NEWUTS, "CLONE_NEWIPC": unix.CLONE_NEWIPC,
+		"CLONE_NEWUSER": unix.CLONE_NEWUSER, "CLONE_NEWPID": unix.CLONE_NEWPID, "CLONE_NEWNET": unix.CLONE_NEWNET,
+		"TIOCSTI": unix.TIOCSTI, "TIOCLINUX": unix.TIOCLINUX, "TIOCCONS": unix.TIOCCONS, "TIOCSSERIAL": unix.TIOCSSERIAL, "TIOCSETD": unix.TIOCSETD, "TIOCVHANGUP": unix.TIOCVHANGUP,
+		"KDSKBENT": 0x4b47, "KDSKBSENT": 0x4b49,
+		"PRIO_PROCESS": unix.PRIO_PROCESS, "IOPRIO_WHO_PROCESS": 1,
+		"S_IFMT": unix.S_IFMT, "S_IFREG": unix.S_IFREG, "S_IFIFO": unix.S_IFIFO, "S_IFSOCK": unix.S_IFSOCK,
+	}
+	for name, v := range constants {
+		w, ok := want[name]
+		if !ok || v != w {
+			t.Errorf("%s is %#x, want %#x (known %t)", name, v, w, ok)
+		}
+	}
+	for name, n := range errnos {
+		if w := map[string]syscall.Errno{"EPERM": unix.EPERM, "EINVAL": unix.EINVAL, "ENOSYS": unix.ENOSYS}[name]; n != uint(w) {
+			t.Errorf("%s is %d, want %d", name, n, w)
+		}
+	}
+}
