@@ -11,6 +11,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 TAGS := seccomp runc_nocriu netgo osusergo
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
+# The program is copied into memory for each rootless jail, and does nothing hot
+# outside the Go runtime: without inlining elsewhere it is 1 MB smaller.
+GCFLAGS := -gcflags=all=-l -gcflags=runtime/...= -gcflags=internal/runtime/...=
+
 PID1 := internal/pid1/pid1.bin
 FILTER := seccomp/compiled/default.bpf
 ARCH := $(shell $(GO) env GOARCH 2>/dev/null)
@@ -20,7 +24,7 @@ ARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 all: build
 
 build: generate
-	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/jailer ./cmd/jailer
+	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' $(GCFLAGS) -ldflags '$(LDFLAGS)' -o bin/jailer ./cmd/jailer
 
 generate: $(PID1) $(FILTER)
 

@@ -2,7 +2,9 @@ package jailer
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -27,6 +29,11 @@ func DecodeText(text, encoding string) ([]byte, error) {
 	case "", EncodingUTF8:
 		return []byte(text), nil
 	case EncodingBase64:
+		// encoding/base64 skips line breaks; two texts for the same bytes are
+		// one too many.
+		if strings.ContainsAny(text, "\r\n") {
+			return nil, errors.New("line break in base64")
+		}
 		return base64.StdEncoding.Strict().DecodeString(text)
 	}
 	return nil, fmt.Errorf("unknown encoding %q (utf-8 or base64)", encoding)

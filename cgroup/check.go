@@ -45,6 +45,8 @@ func Check(o Options) (*Layout, []Finding) {
 	return l, append(fs, o.extras(l)...)
 }
 
+// hierarchy describes the arrangement. Whether it serves is the controllers'
+// own findings: on v1 root can have all limits.
 func hierarchy(l *Layout) Finding {
 	f := Finding{ID: "cgroup.hierarchy", State: Yes}
 	if l.Unified != nil {
@@ -54,13 +56,13 @@ func hierarchy(l *Layout) Finding {
 	case ModeV2:
 		f.Reason = "cgroup v2"
 	case ModeHybrid:
-		f.State, f.Hint = No, "boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
+		f.Hint = hintBoot
 		f.Reason = "cgroup v1 with v2 beside it"
 		if lacks := without(controllers, l.V2Controllers); len(lacks) > 0 {
 			f.Reason += "; cgroup v2 has no " + list(lacks) + " here"
 		}
 	case ModeV1:
-		f.State, f.Hint = No, "boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
+		f.Hint = hintBoot
 		f.Reason = "cgroup v1 alone"
 	default:
 		f.State, f.Reason = No, "no cgroup file system is mounted here"

@@ -199,7 +199,7 @@ func (l *Layout) choose(need []string) (Kind, *Unavailable) {
 	case len(v1) > 0 && len(v2) > 0:
 		return "", &Unavailable{
 			Controller: list(v1), File: l.V1[v1[0]].Point, ID: "cgroup.split",
-			Reason: "mounted as cgroup v1 while v2 has " + list(v2), Hint: "boot with systemd.unified_cgroup_hierarchy=1 to get all of them in cgroup v2",
+			Reason: "mounted as cgroup v1 while v2 has " + list(v2), Hint: hintBoot,
 		}
 	case len(v1) > 0:
 		return V1, nil

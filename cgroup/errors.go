@@ -81,6 +81,7 @@ const (
 	hintScope    = "start it as `systemd-run --user --scope -p Delegate=yes -- jailer run …`, or run jailer as root"
 	hintDelegate = "write `[Service]` and `Delegate=cpu cpuset io memory pids` to /etc/systemd/system/user@.service.d/delegate.conf, " +
 		"run `systemctl daemon-reload`, log in again and " + hintScope
-	hintV1       = "run jailer as root, or boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
+	hintBoot     = "boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
+	hintV1       = "run jailer as root, or " + hintBoot
 	hintReadOnly = "remount it read-write, or start the container around jailer with a private, writable cgroup namespace"
 )

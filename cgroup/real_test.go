@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,13 +36,21 @@ func realBase(t *testing.T) *Base {
 	t.Cleanup(func() {
 		for _, dir := range b.Dirs() {
 			if filepath.Base(dir) == testName {
-				if err := removeTree(context.Background(), dir); err != nil {
-					t.Error(err)
-				}
+				cleanTree(t, dir)
 			}
 		}
 	})
 	return b
+}
+
+// cleanTree removes dir when a test ends, with a context that does not end with
+// the test.
+func cleanTree(t *testing.T, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := removeTree(ctx, dir); err != nil {
+		t.Error(err)
+	}
 }
 
 func newJail(t *testing.T, b *Base, id string) *Jail {
@@ -253,14 +262,37 @@ func TestRealPids(t *testing.T) {
 	}
 }
 
-// A kill must not look like the job's own hitting of the pids limit.
+// v1Alone is a v1 BASE as on a host without a v2 hierarchy beside it.
+func v1Alone(t *testing.T) *Base {
+	t.Helper()
+	b := realBase(t)
+	need.Feature(t, "cgroup1", b.Kind() == V1, "no cgroup v1 here")
+	alone := *b
+	alone.places = slices.DeleteFunc(slices.Clone(b.places), func(p place) bool { return p.mount.V2 })
+	return &alone
+}
+
+// The forks that fail because Kill forbids them are not the job's own hits of
+// its pids limit.
 func TestRealKillKeepsCounter(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		t.Run(fmt.Sprintf("whole jail %v", whole), func(t *testing.T) {
-			j := newJail(t, realBase(t), "bomb")
+			j := newJail(t, v1Alone(t), "bomb")
 			o := newJob(t, j, 1, Limits{Pids: 40})
-			start(t, o, "for i in 1 2 3; do (while :; do /bin/true; done) & done; wait")
-			time.Sleep(50 * time.Millisecond)
+			start(t, o, "while :; do (:); done 2>/dev/null")
+			dir, _ := o.dir("pids")
+			fence(dir, j.note) // Kill's first half, with time to fork before the second
+			failed := int64(0)
+			for ctx := within(t, 10*time.Second); failed == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+				kv, err := readKV(filepath.Join(dir, "pids.events"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				failed = kv["max"]
+			}
+			if failed == 0 {
+				t.Fatal("no fork failed")
+			}
 			kill := o.Kill
 			if whole {
 				kill = j.Kill
@@ -280,18 +312,7 @@ func TestRealKillKeepsCounter(t *testing.T) {
 
 // Without a v2 hierarchy beside v1 the loop has to end a fork bomb by itself.
 func TestRealKillLoop(t *testing.T) {
-	b := realBase(t)
-	if b.Kind() != V1 {
-		need.Feature(t, "cgroup1", false, "no cgroup v1 here")
-	}
-	alone := *b
-	alone.places = nil
-	for _, p := range b.places {
-		if !p.mount.V2 {
-			alone.places = append(alone.places, p)
-		}
-	}
-	j := newJail(t, &alone, "loop")
+	j := newJail(t, v1Alone(t), "loop")
 	o := newJob(t, j, 1, Limits{Pids: 64, Memory: 256 << 20})
 	start(t, o, "f() { f | f & }; f 2>/dev/null; sleep 60")
 	time.Sleep(200 * time.Millisecond)
@@ -406,13 +427,14 @@ func TestReapRefuses(t *testing.T) {
 	if os.Geteuid() == 0 {
 		b := realBase(t)
 		j := newJail(t, b, "aim")
+		o := newJob(t, j, 1, Limits{})
 		link := filepath.Join(t.TempDir(), "jail-aim")
 		if err := os.Symlink(j.Paths()[0], link); err != nil {
 			t.Fatal(err)
 		}
 		cases = append(cases, link, b.Dirs()[0])
 		t.Cleanup(func() {
-			if !exists(j.Paths()[0]) {
+			if !exists(o.Paths()[0]) {
 				t.Error("reaped through a symbolic link")
 			}
 		})
@@ -458,5 +480,181 @@ func TestRealParallel(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// unifiedBase is a v2 BASE on the real kernel without any controller: joining,
+// events, kill and removal are the same with them.
+func unifiedBase(t *testing.T) *Base {
+	t.Helper()
+	need.Root(t)
+	o := Options{Name: testName + "-v2"}.withDefaults()
+	l, err := detect(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	need.Feature(t, "cgroup2", l.Unified != nil && !l.Unified.ReadOnly, "no writable cgroup v2 hierarchy is mounted")
+	b := &Base{kind: V2, o: o, layout: l}
+	dir := filepath.Join(l.Unified.Point, o.Name)
+	if err := b.makeRootBase(dir); err != nil {
+		t.Fatal(err)
+	}
+	b.places = []place{{dir: dir, mount: *l.Unified}}
+	t.Cleanup(func() {
+		cleanTree(t, dir)
+	})
+	return b
+}
+
+func TestRealV2Mechanics(t *testing.T) {
+	j := newJail(t, unifiedBase(t), "v2")
+	o := newJob(t, j, 1, Limits{})
+	ch, err := o.Watch(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := start(t, o, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 60 & sleep 60")
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(own), "/jail-v2/job-1\n") {
+		t.Errorf("the process is in %s", own)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := o.WaitEmpty(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("not empty, yet %v", err)
+	}
+	if err := o.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, ch, func(e Event) bool { return e.Empty })
+	if err := o.WaitEmpty(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	u := usage(t, o)
+	if total, err := o.CPUTime(); err != nil || total <= 0 || u.CPUUser+u.CPUSystem <= 0 {
+		t.Errorf("%+v, %v, %v", u, total, err)
+	}
+	if u.MemoryPeak != nil || u.PidsPeak != nil || u.Throttled != nil {
+		t.Errorf("measured without controllers: %+v", u)
+	}
+	if _, err := j.NewJob(2, Limits{Pids: 3}); err == nil {
+		t.Error("a limit without its controller was taken")
+	}
+	if err := o.Remove(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealEvacuate(t *testing.T) {
+	b := unifiedBase(t)
+	dir := filepath.Join(b.places[0].dir, "own")
+	if err := b.o.mkdir(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		cmd := exec.Command("/bin/sleep", "60")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+		if err := writeFile(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(cmd.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := b.evacuate(dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if pids, err := readPids(filepath.Join(dir, launcherDir)); err != nil || len(pids) != 3 || !procsEmpty(dir) {
+		t.Errorf("in the leaf: %v, %v", pids, err)
+	}
+}
+
+// Real root gives the jail's uid both files that CLONE_INTO_CGROUP looks at.
+func TestRealOwner(t *testing.T) {
+	b := unifiedBase(t)
+	const uid = 54321
+	j, err := b.Create("owner", uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newJob(t, j, 1, Limits{})
+	for _, dir := range append(j.Paths(), o.Paths()...) {
+		if got, err := b.o.owner(filepath.Join(dir, "cgroup.procs")); err != nil || got != uid {
+			t.Errorf("%s/cgroup.procs belongs to %d, %v", dir, got, err)
+		}
+		for _, other := range []string{"", "cgroup.subtree_control", "cgroup.kill"} {
+			if got, err := b.o.owner(filepath.Join(dir, other)); err != nil || got != 0 {
+				t.Errorf("%s/%s belongs to %d, %v", dir, other, got, err)
+			}
+		}
+	}
+	if err := j.Remove(within(t, 5*time.Second)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A cover over a hierarchy stays in mountinfo, as does what it covers.
+func TestRealVerify(t *testing.T) {
+	need.Root(t)
+	l, err := Detect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []Mount
+	if l.Unified != nil {
+		ms = append(ms, *l.Unified)
+	}
+	for _, m := range l.V1 {
+		ms = append(ms, m)
+	}
+	need.Feature(t, "cgroup", len(ms) > 0, "no cgroup file system is mounted")
+	for _, m := range ms {
+		if err := m.verify(); err != nil {
+			t.Error(err)
+		}
+		other := m
+		other.V2 = !m.V2
+		if other.verify() == nil {
+			t.Errorf("%s passed for the other version", m.Point)
+		}
+		other = m
+		other.Point = t.TempDir()
+		if other.verify() == nil {
+			t.Error("a plain directory passed")
+		}
+	}
+}
+
+func TestRealErrors(t *testing.T) {
+	j := newJail(t, realBase(t), "errors")
+	dir := j.Paths()[0]
+	err := writeFile(filepath.Join(dir, "cgroup.procs"), "not a pid")
+	if e := (*Error)(nil); !errors.As(err, &e) || !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "not a pid") {
+		t.Errorf("%v", err)
+	}
+	// Above PIDS_MAX: the library's write fails, and the job is not left behind.
+	_, err = j.NewJob(1, Limits{Memory: 1 << 20, Pids: 1 << 40})
+	if e := (*Error)(nil); !errors.As(err, &e) || !errors.Is(err, syscall.EINVAL) || !strings.HasSuffix(e.File, "/job-1/pids.max") || e.Value != "1099511627776" {
+		t.Errorf("%v", err)
+	}
+	for _, dir := range j.Paths() {
+		if exists(filepath.Join(dir, "job-1")) {
+			t.Errorf("%s/job-1 is left", dir)
+		}
+	}
+	if e := (*Error)(nil); errors.As(fail("write", "f", "v", syscall.EBUSY), &e) && e.Hint == "" {
+		t.Error("EBUSY without a hint")
 	}
 }

@@ -65,7 +65,8 @@ func (c CPUs) Ceil() int {
 	return max(1, int((int64(c)+999)/1000))
 }
 
-// Time is the CPU time that c CPUs use in d, at most MaxDuration.
+// Time is the CPU time that c CPUs use in d, at most MaxDuration. It is never 0
+// for a real c and d, however small: 0 would read as "not given".
 func (c CPUs) Time(d time.Duration) time.Duration {
 	if c <= 0 || d <= 0 {
 		return 0
@@ -75,5 +76,5 @@ func (c CPUs) Time(d time.Duration) time.Duration {
 		return MaxDuration
 	}
 	q, _ := bits.Div64(hi, lo, 1000)
-	return time.Duration(min(q, uint64(MaxDuration)))
+	return time.Duration(max(1, min(q, uint64(MaxDuration))))
 }

@@ -246,7 +246,7 @@ func TestCPUs(t *testing.T) {
 		{200, 10 * time.Second, 2 * time.Second},
 		{2500, time.Second, 2500 * time.Millisecond},
 		{MaxCPUs, MaxDuration, MaxDuration},
-		{1, time.Nanosecond, 0},
+		{1, time.Nanosecond, 1},
 		{0, time.Second, 0},
 	} {
 		if got := c.c.Time(c.d); got != c.want {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/jailer-project/jailer"
 	"github.com/pelletier/go-toml/v2"
@@ -134,7 +135,7 @@ func checkKeys(name string, data []byte) error {
 	if ok {
 		return nil
 	}
-	return bad(name, strings.Join(path, "."), "keys are written in lower case")
+	return bad(name, strings.Join(path, "."), "keys are written in lower case, in ASCII")
 }
 
 // maxKeyDepth is more than any key of a policy needs; go-toml itself bounds
@@ -150,7 +151,7 @@ func findOddKey(v any, path []string) ([]string, bool) {
 		variables := len(path) == 4 && path[0] == "profiles" && path[2] == "env" && path[3] == "set"
 		for k, sub := range v {
 			here := append(path[:len(path):len(path)], k)
-			if !variables && k != strings.ToLower(k) {
+			if !variables && strings.ContainsFunc(k, oddInKey) {
 				return here, false
 			}
 			if odd, ok := findOddKey(sub, here); !ok {
@@ -166,6 +167,10 @@ func findOddKey(v any, path []string) ([]string, bool) {
 	}
 	return nil, true
 }
+
+// oddInKey finds capitals, and everything beyond ASCII with them: some of it
+// folds to an ASCII letter ("ſ" to s).
+func oddInKey(c rune) bool { return c >= 'A' && c <= 'Z' || c > unicode.MaxASCII }
 
 // drawn is the error with the lines that it is about.
 func drawn(err error) string {

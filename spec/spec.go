@@ -31,6 +31,8 @@ type Config struct {
 
 	IDs     IDs
 	Rlimits []Rlimit
+	// Seccomp is the filter as an OCI runtime would compile it; nil where the
+	// spec is only made for ForInit, as PID 1 loads the filter compiled at build.
 	Seccomp *specs.LinuxSeccomp
 	// AppArmor names a profile that is loaded on the host; empty for none.
 	AppArmor string
@@ -75,9 +77,6 @@ func Build(c Config) (*specs.Spec, error) {
 		// A job whose host uid is 0 owns /proc/sys and is not bound by
 		// RLIMIT_NPROC, whatever its namespaces say.
 		return nil, errors.New("spec: the job's host uid would be 0")
-	}
-	if c.Seccomp == nil {
-		return nil, errors.New("spec: no seccomp profile")
 	}
 	s := &specs.Spec{
 		Version:  Version,

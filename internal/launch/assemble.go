@@ -3,12 +3,10 @@ package launch
 import (
 	"errors"
 	"path/filepath"
-	"runtime"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/rootfs"
-	"github.com/jailer-project/jailer/seccomp"
 	"github.com/jailer-project/jailer/spec"
 )
 
@@ -58,15 +56,7 @@ func (r *run) assembleRoot() error {
 
 // Step 8: the OCI spec.
 func (r *run) buildSpec() error {
-	profile, err := seccomp.Load(r.plan.Seccomp)
-	if err != nil {
-		return damaged("the seccomp profile", err)
-	}
-	oci, err := profile.ToOCI(runtime.GOARCH)
-	if err != nil {
-		return damaged("the seccomp profile", err)
-	}
-	s, err := spec.Build(r.specConfig(*r.layout, oci))
+	s, err := spec.Build(r.specConfig(*r.layout))
 	if err != nil {
 		return err
 	}

@@ -150,6 +150,9 @@ func unavailable(err error) error {
 	var u *cgroup.Unavailable
 	if errors.As(err, &u) {
 		e.Reason, e.Hint = u.ID, u.Hint
+		if os.Geteuid() != 0 {
+			e.Hint += `; or, if rlimits are enough for you, a policy with [limits] enforce = "best-effort"`
+		}
 	}
 	return e
 }

@@ -1,6 +1,9 @@
 package launch
 
 import (
+	"github.com/jailer-project/jailer/seccomp"
+	"runtime"
+
 	"context"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
@@ -9,7 +12,7 @@ import (
 	"github.com/jailer-project/jailer/spec"
 )
 
-func (r *run) specConfig(layout rootfs.Layout, profile *specs.LinuxSeccomp) spec.Config {
+func (r *run) specConfig(layout rootfs.Layout) spec.Config {
 	return spec.Config{
 		Args: r.plan.Argv, Env: environment(r.plan), Cwd: r.plan.Cwd,
 		Root:      layout,
@@ -17,7 +20,6 @@ func (r *run) specConfig(layout rootfs.Layout, profile *specs.LinuxSeccomp) spec
 		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
 		IDs:       r.ids.spec(),
 		Rlimits:   r.rlimits(),
-		Seccomp:   profile,
 	}
 }
 
@@ -32,6 +34,17 @@ func Plan(o Options) (*policy.Plan, error) {
 	return r.plan, nil
 }
 
+// withFilter adds the filter in OCI form, which a run doesn't need: PID 1 loads
+// what was compiled from the same profile at build time.
+func (r *run) withFilter() error {
+	p, err := seccomp.Load(r.plan.Seccomp)
+	if err != nil {
+		return err
+	}
+	r.spec.Linux.Seccomp, err = p.ToOCI(runtime.GOARCH)
+	return err
+}
+
 // Spec builds the spec of a run without starting it. The root is assembled, to
 // see that it can be, and removed again.
 func Spec(o Options) (*specs.Spec, error) {
@@ -44,6 +57,7 @@ func Spec(o Options) (*specs.Spec, error) {
 		{"state", r.makeState},
 		{"root", r.assembleRoot},
 		{"spec", r.buildSpec},
+		{"filter", r.withFilter},
 	} {
 		if err := r.do(s); err != nil {
 			return nil, err

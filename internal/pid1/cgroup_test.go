@@ -121,7 +121,7 @@ func TestCgroupV2(t *testing.T) {
 	init := open(t, filepath.Join(dir, "init"), unix.O_PATH|unix.O_DIRECTORY)
 	jobDir := open(t, filepath.Join(dir, "job"), unix.O_PATH|unix.O_DIRECTORY)
 
-	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; sleep 100")
+	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; exec sleep 100")
 	p.Flags |= NewCgroup | IntoCgroup
 	p.CgroupDir = 5
 	o := options{extra: []*os.File{jobDir}, cgroup: init}

@@ -237,6 +237,13 @@ func FuzzPayload(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
 	h := startHarness(f, bin)
+	for i := range 8 * len(whole) { // every single bit
+		b := bytes.Clone(whole)
+		b[i/8] ^= 1 << (i % 8)
+		if _, err := h.parse(b); err != nil {
+			f.Fatalf("bit %d: %v\n%s", i, err, h.stderr.String())
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1<<16 {
 			return

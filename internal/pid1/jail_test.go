@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -34,6 +35,14 @@ func TestMain(m *testing.M) {
 
 func stage() error {
 	runtime.LockOSThread()
+	// What a launcher may leave behind, and the job must not inherit. An ignored
+	// SIGCHLD would also rob PID 1 of the wait status.
+	signal.Ignore(unix.SIGINT, unix.SIGPIPE, unix.SIGCHLD)
+	usr1 := unix.Sigset_t{}
+	usr1.Val[0] = 1 << (unix.SIGUSR1 - 1)
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &usr1, nil); err != nil {
+		return err
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private: %w", err)
 	}
@@ -87,7 +96,7 @@ type options struct {
 }
 
 // boot starts PID 1 and sends nothing.
-func boot(t *testing.T, o options) *jail {
+func boot(t testing.TB, o options) *jail {
 	t.Helper()
 	conn, child, err := Pair()
 	if err != nil {

@@ -39,7 +39,7 @@ type Report struct {
 	Stage      Stage
 	Errno      syscall.Errno
 	WaitStatus syscall.WaitStatus
-	Leftover   uint32 // processes still alive (no zombies) when the main one ended
+	Leftover   uint32 // processes still alive (no zombies) when the main one ended; after a kill some may just be dying
 	PID        uint32 // of the main process, in the jail; 0 before the clone
 	Main       Usage  // the main process and the children that it waited for
 	All        Usage  // everything that PID 1 reaped, the main process included

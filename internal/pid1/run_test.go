@@ -3,6 +3,7 @@
 package pid1
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -20,12 +21,7 @@ import (
 // TestUnprivileged runs the tests of this file again as a user with nothing.
 func TestUnprivileged(t *testing.T) {
 	need.Root(t)
-	dir := t.TempDir() // its parents are root's, 0700
-	dir = filepath.Join("/tmp", "pid1-"+filepath.Base(filepath.Dir(dir))+strings.ReplaceAll(time.Now().Format("150405.000000"), ".", ""))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := publicDir(t)
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +41,21 @@ func TestUnprivileged(t *testing.T) {
 	if n := strings.Count(string(out), "--- PASS: TestJob"); n < 10 {
 		t.Errorf("only %d tests passed:\n%s", n, out)
 	}
+}
+
+// publicDir is a directory that every uid can reach; the parents of t.TempDir are
+// for their owner.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "pid1-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func TestJobStatus(t *testing.T) {
@@ -85,12 +96,7 @@ func TestJobUsage(t *testing.T) {
 }
 
 func TestJobExecFailures(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pid1-exec-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	os.Chmod(dir, 0o755)
+	dir := publicDir(t)
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -234,6 +240,25 @@ umask; pwd; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo leader; env`)
 	}
 }
 
+func TestJobLimits(t *testing.T) {
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	for !cpus.IsSet(first) {
+		first++
+	}
+	p := sh("ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status")
+	p.Rlimits = []Rlimit{{unix.RLIMIT_NOFILE, 17, 23}}
+	p.Affinity = make([]byte, 128)
+	p.Affinity[first/8] = 1 << (first % 8)
+	_, out := run(t, p, options{})
+	if want := fmt.Sprintf("17 23 Cpus_allowed_list: %d", first); strings.Join(strings.Fields(out), " ") != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+}
+
 func TestJobDescriptors(t *testing.T) {
 	f, err := os.Open("/")
 	if err != nil {
@@ -337,6 +362,21 @@ func TestJobSignals(t *testing.T) {
 		j.Kill()
 		if r := j.next(t, Exited); r.WaitStatus != 9 {
 			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("kill at once", func(t *testing.T) {
+		for range 10 { // before or after the exec; never a job that lives on
+			p := sh("trap '' TERM; sleep 100")
+			j := start(t, p, options{})
+			j.Kill()
+			r, err := j.Next()
+			if err == nil && r.Type == Started {
+				r, err = j.Next()
+			}
+			if err != nil || r.Type == Failed && r.Stage != StageDied || r.WaitStatus != 9 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			j.output(t)
 		}
 	})
 	t.Run("in pieces", func(t *testing.T) {

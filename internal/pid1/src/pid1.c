@@ -404,6 +404,8 @@ void pid1_main(void)
 	envp = argv + p.nargs + 1;
 	payload_vectors(body, n, argv, envp);
 	start_job(&p, argv, envp);
+	/* The environment may hold secrets, and nothing of it is needed any more. */
+	sys(__NR_munmap, body, (uint64_t)n + 1);
 	supervise();
 }
 

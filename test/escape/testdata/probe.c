@@ -22,15 +22,23 @@
  * are opened and not written, and each attack runs in a process of its own. The
  * control refuses to run as root all the same.
  *
- * "probe --pid1 ATTACK" attacks the jail's PID 1; see main.
+ * The control also makes the kernel look for the modules of odd socket families.
+ *
+ * "probe --pid1 ATTACK MARK" attacks the jail's PID 1; --connect-abstract,
+ * --connect-tcp and --nest ask one question each.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <arpa/inet.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +67,7 @@ enum want {
 	PERM,   /* EPERM alone: classic calls, and allowed ones with such arguments */
 	AUDIT,  /* EINVAL: su and its like then carry on without audit */
 	KERN,   /* the kernel's own refusal; the filter need not repeat it */
-	FOREIGN,/* SIGSYS: a foreign ABI is never an accident */
+	FOREIGN,/* SIGSYS: a foreign ABI is never an accident; SIGSEGV of a kernel without it */
 	X32,    /* SIGSYS, or ENOSYS where the kernel has no x32 */
 	FILEIS, /* no such file, or no access, or nothing in it */
 };
@@ -104,7 +112,7 @@ static void verdict(const char *name, enum want w, int status)
 		int s = WTERMSIG(status);
 		snprintf(what, sizeof what, "SIG%s", sigabbrev_np(s) ? sigabbrev_np(s) : "?");
 		strcpy(res, "killed");
-		ok = (w == FOREIGN || w == X32) && s == SIGSYS;
+		ok = ((w == FOREIGN || w == X32) && s == SIGSYS) || (w == FOREIGN && s == SIGSEGV);
 		v = control ? (ok ? "cantshow" : "shown") : ok ? "denied" : "WRONG-ERRNO";
 	} else if (!out->done || out->ret >= 0) {
 		strcpy(what, "-");
@@ -498,9 +506,37 @@ static long try_read(const char *path)
 	return n;
 }
 
+/* Opens path and writes not a byte. The null device is how files are masked. */
 static long try_write(const char *path)
 {
-	return open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* not a byte is written */
+	struct stat st, null;
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && stat("/dev/null", &null) == 0 &&
+	    S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev) {
+		errno = ENODATA;
+		return -1;
+	}
+	return fd;
+}
+
+/* Looks where the links in a directory of pid 1 lead (CVE-2016-9962). Their names
+ * alone, which its own uid may list, say nothing. */
+static long try_links(const char *path)
+{
+	char name[300], to[4096];
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	if (!d)
+		return -1;
+	while ((e = readdir(d))) {
+		snprintf(name, sizeof name, "%s/%s", path, e->d_name);
+		if (e->d_name[0] != '.' && readlink(name, to, sizeof to) >= 0)
+			return 1;
+	}
+	errno = EACCES;
+	return -1;
 }
 
 static long try_dir_write(const char *path)
@@ -518,7 +554,7 @@ static void paths(void)
 		"/proc/asound", "/proc/timer_stats", "/proc/modules", "/proc/cmdline", "/proc/1/cgroup", "/proc/mtrr", "/proc/vmcore", "/proc/config.gz",
 		"/proc/sysvipc/../kcore",
 		"/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/auxv", "/proc/1/stack",
-		"/proc/1/syscall", "/proc/1/fd", "/proc/1/map_files", "/proc/1/root", "/proc/1/cwd", "/proc/1/exe",
+		"/proc/1/syscall", "/proc/1/root", "/proc/1/cwd", "/proc/1/exe",
 		"/proc/1/task/1/mem", "/proc/1/task/1/environ", "/proc/1/ns/mnt", "/proc/1/ns/user", "/proc/1/ns/net",
 		"/proc/1/pagemap", "/proc/1/io", "/proc/1/personality", "/proc/1/smaps", "/proc/1/numa_maps",
 		"/sys/firmware", "/sys/devices/virtual/powercap", "/sys/kernel/debug", "/sys/kernel/tracing",
@@ -531,7 +567,7 @@ static void paths(void)
 		"/dev/console", "/dev/hwrng", "/dev/uinput", "/dev/vhost-net", "/dev/vhost-vsock", "/dev/btrfs-control",
 		"/dev/autofs", "/dev/cpu", "/dev/zram0", "/dev/vcs", "/dev/vga_arbiter", "/dev/sev", "/dev/tpm0",
 		"/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/ssh", "/etc/sudoers", "/etc/machine-id",
-		"/root", "/home", "/var", "/run/systemd", "/run/dbus", "/run/docker.sock", "/boot", "/srv", "/mnt", "/media",
+		"/root", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/var/mail", "/run/systemd", "/run/dbus", "/run/docker.sock", "/boot", "/srv", "/mnt", "/media",
 	};
 	static const char *const writes[] = {
 		"/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
@@ -561,7 +597,7 @@ static void paths(void)
 	static const char *const dirs[] = {
 		"/", "/usr", "/usr/bin", "/usr/lib", "/etc", "/bin", "/lib", "/sbin", "/dev", "/proc", "/sys", "/opt",
 		"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/memory", "/proc/sys", "/proc/sys/kernel",
-		"/proc/sys/net", "/run", "/var", "/var/tmp", "/home", "/root", "/mnt",
+		"/proc/sys/net", "/run", "/var", "/home", "/root", "/mnt",
 	};
 	char name[256];
 
@@ -569,6 +605,10 @@ static void paths(void)
 		snprintf(name, sizeof name, "read:%s", reads[i]);
 		ATTEMPT(name, FILEIS, try_read(reads[i]));
 	}
+	ATTEMPT("links:/proc/1/fd", FILEIS, try_links("/proc/1/fd"));
+	ATTEMPT("links:/proc/1/map_files", FILEIS, try_links("/proc/1/map_files"));
+	ATTEMPT("links:/proc/1/ns", FILEIS, try_links("/proc/1/ns"));
+	ATTEMPT("links:/proc/1/task/1/fd", FILEIS, try_links("/proc/1/task/1/fd"));
 	for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
 		snprintf(name, sizeof name, "write:%s", writes[i]);
 		ATTEMPT(name, FILEIS, try_write(writes[i]));
@@ -786,6 +826,58 @@ static int attack_starve(void)
 	return survived();
 }
 
+/* ---- single questions ---- */
+
+static int say(long r)
+{
+	puts(r >= 0 ? "OK" : strerrorname_np(errno));
+	return 0;
+}
+
+/* Connects to an abstract unix socket. */
+static int connect_abstract(const char *name)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	size_t n = strlen(name);
+
+	memcpy(a.sun_path + 1, name, n);
+	return say(connect(socket(AF_UNIX, SOCK_STREAM, 0), (void *)&a,
+		offsetof(struct sockaddr_un, sun_path) + 1 + n));
+}
+
+/* Connects by TCP; an address with a colon is IPv6. */
+static int connect_tcp(const char *addr, const char *port)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(atoi(port))};
+
+	alarm(10);
+	if (inet_pton(AF_INET6, addr, &v6.sin6_addr) == 1)
+		return say(connect(socket(AF_INET6, SOCK_STREAM, 0), (void *)&v6, sizeof v6));
+	if (inet_pton(AF_INET, addr, &v4.sin_addr) != 1)
+		return 2;
+	return say(connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&v4, sizeof v4));
+}
+
+/* Adds a filter that allows everything but getppid: the jail's own must stand. */
+static int nest(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_getppid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EDOM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog p = {sizeof f / sizeof *f, f};
+
+	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p))
+		return say(-1);
+	errno = 0;
+	say(syscall(__NR_getppid));
+	errno = 0;
+	return say(syscall(__NR_keyctl, 0, -3, 0, 0, 0));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; int (*run)(void); } attacks[] = {
@@ -807,9 +899,15 @@ int main(int argc, char **argv)
 				return attacks[i].run();
 		return 2;
 	}
+	if (argc == 3 && strcmp(argv[1], "--connect-abstract") == 0)
+		return connect_abstract(argv[2]);
+	if (argc == 4 && strcmp(argv[1], "--connect-tcp") == 0)
+		return connect_tcp(argv[2], argv[3]);
+	if (argc == 2 && strcmp(argv[1], "--nest") == 0)
+		return nest();
 	control = argc == 2 && strcmp(argv[1], "--control") == 0;
 	if (argc > 1 && !control) {
-		fprintf(stderr, "usage: probe [--control | --pid1 ATTACK MARK]\n");
+		fprintf(stderr, "usage: probe [--control | --pid1 ATTACK MARK | …]\n");
 		return 2;
 	}
 	if (control && geteuid() == 0) {
@@ -828,7 +926,7 @@ int main(int argc, char **argv)
 	foreign();
 	paths();
 	if (control) {
-		printf("rows %d shown %d\n", rows, shown);
+		printf("rows %d\nshown %d\n", rows, shown);
 		return 0;
 	}
 	printf("wrong %d\n", wrong);
