@@ -57,7 +57,7 @@ const (
 //
 // Without a result, the error is an *Error; the command has not run, unless
 // the program itself was killed. With a result, the command ran: the error is
-// then Result.Error, or the context's cause if that is why the run was aborted.
+// then Result.Error, or the context's cause if the run was stopped for it.
 func (c *Client) Run(ctx context.Context, r Request, s IO) (*Result, error) {
 	doc, err := c.prepare(ctx, r, s)
 	if err != nil {
@@ -86,8 +86,12 @@ func (c *Client) Run(ctx context.Context, r Request, s IO) (*Result, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log.Debug("starting jailer", "path", c.Path, "args", args)
-	out, waitErr := p.run(ctx, doc, c.stopGrace(), log)
-	return c.outcome(ctx, out, waitErr, p.said.String())
+	out, stopped, waitErr := p.run(ctx, doc, c.stopGrace(), log)
+	var cause error
+	if stopped {
+		cause = context.Cause(ctx)
+	}
+	return outcome(out, cause, waitErr, p.said.String())
 }
 
 func (c *Client) stopGrace() time.Duration {
@@ -136,12 +140,12 @@ func (c *Client) prepare(ctx context.Context, r Request, s IO) ([]byte, error) {
 }
 
 // outcome makes the answer from the result document, and when there is none,
-// from what is known of the program's end.
-func (c *Client) outcome(ctx context.Context, out []byte, waitErr error, said string) (*Result, error) {
+// from what is known of the program's end. cause is why the run was stopped.
+func outcome(out []byte, cause, waitErr error, said string) (*Result, error) {
 	if len(out) == 0 {
 		e := &Error{Code: CodeInternal, Op: "client", Message: "the program ended without a result", Err: waitErr}
-		if ctx.Err() != nil {
-			e.Message, e.Err = "the run was cancelled, and the program ended without a result", context.Cause(ctx)
+		if cause != nil {
+			e.Message, e.Err = "the run was cancelled, and the program ended without a result", cause
 			e.Hint = "jailer gc removes what a killed run leaves"
 		} else if said != "" {
 			e.Hint = said
@@ -152,8 +156,10 @@ func (c *Client) outcome(ctx context.Context, out []byte, waitErr error, said st
 	if err != nil {
 		return nil, err
 	}
-	if res.Status == StatusAborted && ctx.Err() != nil {
-		return res, context.Cause(ctx)
+	if cause != nil {
+		// The status may be anything: a command that SIGTERM reached is
+		// signaled, and one that catches it may exit 0.
+		return res, cause
 	}
 	if res.Error != nil {
 		return res, res.Error

@@ -94,7 +94,7 @@ func fakeProgram(args []string) int {
 		fmt.Fprintln(os.Stderr, "jailer: error: something")
 		return 125
 	case "big":
-		exited.Stdout = new(strings.Repeat("x", 8<<20))
+		exited.Stdout = new(strings.Repeat("x", 2<<20))
 		answer(exited)
 	case "term": // ends in order at SIGTERM
 		c := make(chan os.Signal, 1)

@@ -84,7 +84,8 @@ func (p *process) closeAll() {
 }
 
 // run feeds the program, waits for its end and returns its result document.
-func (p *process) run(ctx context.Context, request []byte, grace time.Duration, log *slog.Logger) ([]byte, error) {
+// stopped says that it was ended on behalf of ctx.
+func (p *process) run(ctx context.Context, request []byte, grace time.Duration, log *slog.Logger) (out []byte, stopped bool, err error) {
 	defer p.closeAll()
 	if p.stdin != nil {
 		go func() {
@@ -101,13 +102,12 @@ func (p *process) run(ctx context.Context, request []byte, grace time.Duration, 
 		_, _ = p.requestW.Write(request)
 		p.requestW.Close()
 	})
-	var out []byte
 	var readErr error
 	work.Go(func() { out, readErr = io.ReadAll(io.LimitReader(p.resultR, maxResult+1)) })
 	gone := make(chan struct{})
-	work.Go(func() { p.stopOn(ctx, gone, grace, log) })
+	work.Go(func() { stopped = p.stopOn(ctx, gone, grace, log) })
 
-	err := p.cmd.Wait()
+	err = p.cmd.Wait()
 	close(gone)
 	// All of the result is in the pipe or read by now. A deadline on both
 	// pipes ends the goroutines even if another process holds the other ends.
@@ -116,20 +116,20 @@ func (p *process) run(ctx context.Context, request []byte, grace time.Duration, 
 	work.Wait()
 	switch {
 	case len(out) > maxResult:
-		return nil, errors.New("the result is larger than 1 GiB")
+		return nil, stopped, errors.New("the result is larger than 1 GiB")
 	case readErr != nil && !errors.Is(readErr, os.ErrDeadlineExceeded) && err == nil:
 		err = readErr
 	}
-	return out, err
+	return out, stopped, err
 }
 
-// stopOn ends the program when ctx does: SIGTERM lets it end the job in order,
+// stopOn ends the program when ctx does, and says whether it did: SIGTERM lets it end the job in order,
 // a second SIGINT is its "now", SIGKILL takes the jail with it through the
 // kernel and leaves the directories to gc.
-func (p *process) stopOn(ctx context.Context, gone <-chan struct{}, grace time.Duration, log *slog.Logger) {
+func (p *process) stopOn(ctx context.Context, gone <-chan struct{}, grace time.Duration, log *slog.Logger) bool {
 	select {
 	case <-gone:
-		return
+		return false
 	case <-ctx.Done():
 	}
 	for _, step := range [][]os.Signal{{syscall.SIGTERM}, {syscall.SIGINT, syscall.SIGINT}, {os.Kill}} {
@@ -145,9 +145,10 @@ func (p *process) stopOn(ctx context.Context, gone <-chan struct{}, grace time.D
 		select {
 		case <-gone:
 			t.Stop()
-			return
+			return true
 		case <-t.C:
 		}
 	}
 	<-gone
+	return true
 }

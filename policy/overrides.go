@@ -62,7 +62,7 @@ func combine(r *jailer.Request, o Overrides) (q *jailer.Request, given limits.Li
 		}
 		*s.into = s.flag
 	}
-	if o.Argv != nil {
+	if len(o.Argv) > 0 { // a command line without a command has an empty one
 		if c.Argv != nil {
 			return nil, given, both("argv")
 		}

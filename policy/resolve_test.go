@@ -208,6 +208,7 @@ apparmor = "off"
 		{"the same rootfs", jailer.Request{}, Overrides{Rootfs: "host"}, func(p *Plan) bool { return p.Rootfs == Rootfs{Name: "host"} }},
 		{"apparmor", jailer.Request{Profile: "named"}, Overrides{AppArmorRequired: true}, func(p *Plan) bool { return p.AppArmor == AppArmorRequired }},
 		{"apparmor as it is", jailer.Request{Profile: "named"}, Overrides{}, func(p *Plan) bool { return p.AppArmor == AppArmorOff }},
+		{"no command by flag", jailer.Request{}, Overrides{Argv: []string{}}, func(p *Plan) bool { return p.Argv[0] == "true" }},
 		{"kill", jailer.Request{OnOutputLimit: "kill"}, Overrides{}, func(p *Plan) bool { return p.OnOutputLimit == "kill" }},
 		{"stdin by flag", jailer.Request{}, Overrides{Stdin: true}, func(p *Plan) bool { return !p.HasStdin }},
 		{"unknown number of cpus", jailer.Request{}, Overrides{HostCPUs: -1}, func(p *Plan) bool { return p.Limits.CPUs == 1000 }},
@@ -267,6 +268,9 @@ func TestFitTmpfs(t *testing.T) {
 			}
 			if msg != "" || abs(l.Workspace-c.workspace) > 8192 || abs(l.TmpSize-c.tmp) > 4096 {
 				t.Errorf("workspace %d, tmp %d, %q; want %d, %d", l.Workspace, l.TmpSize, msg, c.workspace, c.tmp)
+			}
+			if c.given.Workspace == 0 && l.Workspace%4096 != 0 || c.given.TmpSize == 0 && l.TmpSize%4096 != 0 || l.Workspace == 0 || l.TmpSize == 0 {
+				t.Errorf("workspace %d, tmp %d: not whole pages", l.Workspace, l.TmpSize)
 			}
 			if l.Workspace+limits.TmpMounts*l.TmpSize > c.memory/2 {
 				t.Errorf("%d + 3×%d is more than half of %d", l.Workspace, l.TmpSize, c.memory)

@@ -96,7 +96,7 @@ func process(c Config) *specs.Process {
 		Cwd:             c.Cwd,
 		NoNewPrivileges: true,
 		ApparmorProfile: c.AppArmor,
-		// Five empty sets, said outright: a missing set means "inherit" to some runtimes.
+		// Present and empty: without the member some runtimes keep their own set.
 		Capabilities: &specs.LinuxCapabilities{
 			Bounding: []string{}, Effective: []string{}, Inheritable: []string{},
 			Permitted: []string{}, Ambient: []string{},
@@ -145,15 +145,19 @@ func namespaces() []specs.LinuxNamespace {
 	}
 }
 
-// MaskedPaths hide what procfs tells of the host or lets a job reach. Those of
-// /proc/1 are there before PID 1 is: its cgroup file would name the launcher's.
+// MaskedPaths hide what procfs tells of the host or lets a job reach.
+// /proc/1/cgroup would name the launcher's cgroup, /proc/locks the host ids that
+// other jails hold.
 func MaskedPaths() []string {
 	return []string{
 		"/proc/1/cgroup",
 		"/proc/acpi",
 		"/proc/asound",
 		"/proc/cmdline",
+		"/proc/config.gz",
 		"/proc/interrupts",
+		"/proc/iomem",
+		"/proc/ioports",
 		"/proc/kallsyms",
 		"/proc/kcore",
 		"/proc/keys",
@@ -163,6 +167,7 @@ func MaskedPaths() []string {
 		"/proc/kpagecount",
 		"/proc/kpageflags",
 		"/proc/latency_stats",
+		"/proc/locks",
 		"/proc/modules",
 		"/proc/sched_debug",
 		"/proc/scsi",
@@ -174,9 +179,11 @@ func MaskedPaths() []string {
 
 // ReadonlyPaths are the writable parts of procfs. /proc/sys is the one that
 // matters most: a namespace root whose host uid owns it writes core_pattern.
+// /proc/1 has files that a process of the same uid may write (oom_score_adj,
+// clear_refs, comm, …); PID 1's uid is the job's.
 func ReadonlyPaths() []string {
 	return []string{
-		"/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr",
+		"/proc/1", "/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr",
 		"/proc/pressure", "/proc/sys", "/proc/sysrq-trigger",
 	}
 }

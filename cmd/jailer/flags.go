@@ -19,9 +19,15 @@ type requestFlags struct {
 	limits                   limits.Limits
 	keep, onLimit, apparmor  string
 	stdin                    string
+	set                      *pflag.FlagSet
 }
 
+// policyGiven tells an empty --policy from none: a variable that was not set
+// must not lead to the built-in policy.
+func (f *requestFlags) policyGiven() bool { return f.set.Changed("policy") }
+
 func (f *requestFlags) register(fs *pflag.FlagSet) {
+	f.set = fs
 	fs.StringVar(&f.policy, "policy", "", "operator's policy `FILE` (default /etc/jailer/policy.toml, else the built-in one)")
 	fs.StringVar(&f.profile, "profile", "", "profile `NAME` of the policy (default \"default\")")
 	fs.StringVar(&f.request, "request", "", "read a request document from `FILE`, - for standard input")
@@ -97,7 +103,13 @@ func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
 	if o.Labels, err = keyValues("--label", f.labels); err != nil {
 		return o, err
 	}
+	if f.set.Changed("cap") {
+		o.Capabilities = []string{} // given but empty asks for none; nil would ask for all
+	}
 	for _, c := range f.caps {
+		if c == "" {
+			continue
+		}
 		o.Capabilities = append(o.Capabilities, strings.Split(c, ",")...)
 	}
 	return o, nil

@@ -10,8 +10,11 @@ package main
 import (
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/internal/container"
 )
@@ -28,6 +31,10 @@ func main() {
 	if container.IsInit() {
 		container.Init()
 	}
+	// Go ends a program that writes to a closed standard output by SIGPIPE,
+	// before it could clean up; notified of the signal it gets EPIPE instead.
+	// Ignoring it would be inherited by the job.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 

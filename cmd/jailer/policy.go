@@ -26,7 +26,7 @@ func (a *app) policyValidateCommand() *cobra.Command {
 		Short: "Read a policy file as strictly as a run would",
 		Args:  exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := policy.Load(args[0]); err != nil {
+			if _, err := policy.LoadFile(args[0]); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(a.out, "%s: valid\n", args[0])

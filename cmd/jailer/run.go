@@ -14,6 +14,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
+	"github.com/jailer-project/jailer/internal/stream"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -97,6 +98,9 @@ func (a *app) launch(f *runFlags, argv []string, s *sink) (*launch.Outcome, erro
 // launchOptions reads policy and request, for run and spec alike.
 func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, err error) {
 	o = launch.Options{StateDir: a.stateDir, XDGRuntimeDir: a.xdg, Began: began, Logger: a.logger()}
+	if f.policy == "" && f.policyGiven() {
+		return o, usagef("--policy: empty")
+	}
 	if f.request == "" && len(argv) == 0 {
 		return o, usagef("no command given: put it after --")
 	}
@@ -163,11 +167,12 @@ func catchSignals() <-chan os.Signal {
 	return ch
 }
 
+// writeJSON writes one line that no byte of a job's can make a terminal act on.
 func writeJSON(w io.Writer, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n", b)
+	_, err = fmt.Fprintf(w, "%s\n", stream.EscapeJSON(b))
 	return err
 }

@@ -98,6 +98,7 @@ func (s *sink) emit(typ string, v any) error {
 	if err != nil {
 		return err
 	}
+	body = stream.EscapeJSON(body)
 	return s.lines.Emit(func(dst []byte, seq int64) []byte {
 		dst = fmt.Appendf(dst, `{"v":1,"type":%q,"seq":%d`, typ, seq)
 		if rest := bytes.TrimPrefix(body, []byte("{")); len(rest) > 1 {
@@ -160,6 +161,8 @@ func (s *sink) comment(o *launch.Outcome) {
 	switch r.Status {
 	case jailer.StatusTimedOut:
 		s.a.warn("ended by the %s clock after %d ms", *r.Limit, r.DurationMs)
+	case jailer.StatusExpired:
+		s.a.warn("ended at the end of its time to live")
 	case jailer.StatusOOMKilled:
 		s.a.warn("ended for exceeding its memory limit")
 	case jailer.StatusOutputLimitExceeded:

@@ -13,5 +13,6 @@ var (
 	causeWall    = cause{jailer.StatusTimedOut, jailer.LimitWall}
 	causeCPU     = cause{jailer.StatusTimedOut, jailer.LimitCPU}
 	causeOutput  = cause{jailer.StatusOutputLimitExceeded, jailer.LimitOutput}
+	causeTTL     = cause{jailer.StatusExpired, jailer.LimitTTL}
 	causeAborted = cause{jailer.StatusAborted, ""}
 )

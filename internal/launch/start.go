@@ -189,17 +189,27 @@ func (r *run) openStreams() (s *stdio, err error) {
 	if err != nil {
 		return s, err
 	}
-	if r.ids.owned {
-		for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
-			// A pipe belongs to its maker; `echo > /dev/stdout` opens it again.
-			if f != nil {
-				if err := f.Chown(int(r.ids.uid), int(r.ids.gid)); err != nil {
-					return s, err
-				}
-			}
+	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
+		if err := r.give(f); err != nil {
+			return s, err
 		}
 	}
 	return s, nil
+}
+
+// give lets the job open its own end again, as `echo > /dev/stdout` does: a
+// pipe belongs to its maker, who has another id than the job of real root or
+// of an id range. Nobody but the job can get at it to use the mode.
+func (r *run) give(f *os.File) error {
+	switch {
+	case f == nil:
+		return nil
+	case r.ids.owned:
+		return f.Chown(int(r.ids.uid), int(r.ids.gid))
+	case r.ids.n > 0:
+		return f.Chmod(0o666)
+	}
+	return nil
 }
 
 func (r *run) readReports() {

@@ -56,6 +56,8 @@ const execID = "1"
 func (r *run) supervise() error {
 	wall := time.NewTimer(r.plan.Limits.Timeout)
 	defer wall.Stop()
+	ttl := time.NewTimer(r.plan.Limits.TTL - time.Since(r.o.Began))
+	defer ttl.Stop()
 	cpu := time.NewTimer(r.nextCPUCheck())
 	defer cpu.Stop()
 	owner, stopOwner := watchOwner(r.o.OwnerPID)
@@ -71,6 +73,8 @@ func (r *run) supervise() error {
 			return nil
 		case <-wall.C:
 			r.stop(causeWall)
+		case <-ttl.C:
+			r.stop(causeTTL)
 		case <-cpu.C:
 			next := r.nextCPUCheck()
 			if next <= 0 {

@@ -316,6 +316,33 @@ func TestJobLeftover(t *testing.T) {
 	}
 }
 
+// A zombie whose parent lives is nobody to be killed.
+func TestJobLeftoverZombie(t *testing.T) {
+	r, _ := run(t, sh("(: & exec sleep 100) & sleep 0.3; exit 0"), options{})
+	if r.Leftover != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The main process never waits for its child; what the child used counts anyway.
+func TestJobUsageOfOrphans(t *testing.T) {
+	r, _ := run(t, sh("(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done) & exec sleep 3"), options{})
+	if d := r.All.User - r.Main.User; d < 5*time.Millisecond {
+		t.Errorf("all %+v, main %+v", r.All, r.Main)
+	}
+}
+
+// PID 1 holds none of the job's stdio: the output ends when the job closes it.
+func TestJobClosesOutput(t *testing.T) {
+	j := start(t, sh("exec >/dev/null 2>&1; exec sleep 100"), options{})
+	j.next(t, Started)
+	j.output(t)
+	j.Kill()
+	if r := j.next(t, Exited); r.WaitStatus != 9 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestJobZombies(t *testing.T) {
 	// 200 orphans: each is reparented to PID 1 and must not stay as a zombie.
 	r, out := run(t, sh(`i=0; while [ $i -lt 200 ]; do (sleep 0.01 &); i=$((i+1)); done

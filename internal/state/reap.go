@@ -48,7 +48,10 @@ func (d *Dir) Reap(ctx context.Context, dryRun bool) ([]Leak, error) {
 
 func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool) {
 	path := filepath.Join(d.Path, name)
-	lock, err := takeLock(path)
+	if strings.HasPrefix(name, stagePrefix) && young(path) {
+		return Leak{}, false // its maker is at it: no record names it for longer than that
+	}
+	lock, err := takeLock(path, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		return Leak{}, false // alive, or gone, or another gc is at it
 	}
@@ -59,9 +62,6 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 	l := Leak{ID: name, Path: path}
 	if st, err := lock.Stat(); err == nil {
 		l.Since = st.ModTime().UTC()
-		if strings.HasPrefix(name, stagePrefix) && time.Since(st.ModTime()) < 5*time.Second {
-			return Leak{}, false // between its mkdir and its flock
-		}
 	}
 	l.Record = readRecord(path)
 	if dryRun {
@@ -82,6 +82,15 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 	}
 	l.Removed = true
 	return l, true
+}
+
+// stageTime is much more than a launcher needs between making a directory and
+// naming it.
+const stageTime = 5 * time.Second
+
+func young(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && time.Since(st.ModTime()) < stageTime
 }
 
 // stillThere guards against a directory that was removed, and perhaps made

@@ -59,7 +59,7 @@ func (d *Dir) Create(r Record) (s *Session, err error) {
 			os.RemoveAll(stage)
 		}
 	}()
-	lock, err := takeLock(stage)
+	lock, err := takeLock(stage, unix.LOCK_EX) // a gc that looks at it lets go at once
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,6 @@ func (d *Dir) Create(r Record) (s *Session, err error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "rename", Path: s.Path, Err: err}
 	}
-	// A gc may have come between mkdir and flock and removed the stage; then
-	// the rename failed above. Past it, the lock is ours and the name is too.
 	return s, nil
 }
 
@@ -102,13 +100,13 @@ func (s *Session) Remove() error {
 // Abandon drops the lock and leaves the rest to gc.
 func (s *Session) Abandon() { s.lock.Close() }
 
-func takeLock(path string) (*os.File, error) {
+func takeLock(path string, how int) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path)
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(fd, how); err != nil {
 		f.Close()
 		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}

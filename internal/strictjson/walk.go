@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -182,9 +183,16 @@ func isBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
+// known holds what fieldsOf found, by type: a document may hold a hundred
+// thousand small objects of one type.
+var known sync.Map
+
 // fieldsOf gives the JSON names of a struct's fields, with those of embedded
 // structs. A field with the ",string" option has no known shape.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if f, ok := known.Load(t); ok {
+		return f.(map[string]reflect.Type)
+	}
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
 		tag := f.Tag.Get("json")
@@ -203,6 +211,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		}
 		fields[name] = ft
 	}
+	known.Store(t, fields)
 	return fields
 }
 

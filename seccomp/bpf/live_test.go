@@ -61,12 +61,17 @@ func confined(t *testing.T, dir string, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", argv...)
+	cmd.WaitDelay = time.Second // a stray grandchild holding the pipe is no reason to hang
 	cmd.Dir = dir
-	cmd.Env = []string{underFilter + "=1", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin", "HOME=" + dir, "TMPDIR=" + dir, "LANG=C.UTF-8",
-		"GOFLAGS=", "GOCACHE=" + filepath.Join(dir, "gocache"), "GOTOOLCHAIN=local"}
+	cache, err := os.UserCacheDir() // Go's, so that the standard library need not be built
+	if err != nil {
+		cache = dir
+	}
+	cmd.Env = []string{underFilter + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LANG=C.UTF-8",
+		"GOCACHE=" + filepath.Join(cache, "go-build"), "GOTOOLCHAIN=local"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	err = cmd.Run()
 	return out.String(), err
 }
 
@@ -85,7 +90,7 @@ func buildProbe(t *testing.T) string {
 func TestKernelAgrees(t *testing.T) {
 	bin := buildProbe(t)
 	want := map[string]string{
-		"nr-9999": "38", "nr-500": "38", "clone3": "38", "io_uring_setup": "38", "socket-alg": "1", "socket-vsock": "1", "socket-packet": "1",
+		"nr-9999": "38", "nr-1000": "38", "clone3": "38", "io_uring_setup": "38", "socket-alg": "1", "socket-vsock": "1", "socket-packet": "1",
 		"socket-high": "1", "socket-xfrm": "1", "socket-audit": "22", "socket-route": "0", "socket-unix": "0", "socket-inet": "0", "tiocsti-high": "1",
 		"keyctl": "1", "bpf": "1", "unshare": "1", "ptrace": "1", "personality-read": "0", "personality-norandom": "1", "prlimit-pid1": "1",
 		"prlimit-self": "0", "clone-newuser": "1", "pthread": "0", "fork": "0",
@@ -108,30 +113,41 @@ func TestKernelAgrees(t *testing.T) {
 			t.Errorf("%s: errno %q, want %s", name, got[name], w)
 		}
 	}
-	control, err := exec.CommandContext(t.Context(), bin).CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	unfiltered := exec.CommandContext(ctx, bin)
+	unfiltered.WaitDelay = time.Second
+	control, err := unfiltered.CombinedOutput()
 	if err != nil {
 		t.Fatalf("control: %v\n%s", err, control)
 	}
 	// These work, or fail in another way, without a filter on any kernel.
 	free := read(string(control))
-	for _, name := range []string{"unshare", "clone3", "tiocsti-high", "personality-norandom", "socket-audit"} {
-		if free[name] == got[name] && name != "socket-audit" {
+	for _, name := range []string{"unshare", "clone3", "tiocsti-high", "personality-norandom", "ptrace"} {
+		if free[name] == "" || free[name] == got[name] {
 			t.Errorf("control: %s gives errno %s without the filter as well", name, free[name])
 		}
 	}
 }
 
+// TestForeignABIDies calls through int 0x80 and with an x32 number. A kernel
+// built without the ABI kills in its own way before the filter is asked, or
+// shows it another number; the control says so.
 func TestForeignABIDies(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		need.Feature(t, "amd64", false, "int 0x80 and x32 numbers are x86-64's")
-	}
+	need.Feature(t, "amd64", runtime.GOARCH == "amd64", "int 0x80 and x32 numbers are x86-64's")
 	bin := buildProbe(t)
 	for _, abi := range []string{"i386", "x32"} {
-		out, err := confined(t, t.TempDir(), bin, abi)
-		ee, ok := err.(*exec.ExitError)
-		if !ok || ee.Sys().(syscall.WaitStatus).Signal() != unix.SIGSYS {
-			t.Errorf("%s: %v, want SIGSYS\n%s", abi, err, out)
-		}
+		t.Run(abi, func(t *testing.T) {
+			if abi == "i386" {
+				control := exec.CommandContext(t.Context(), bin, abi).Run()
+				need.Feature(t, "i386-abi", control == nil, "this kernel has no int 0x80: TestForeignABI covers it over records")
+			}
+			out, err := confined(t, t.TempDir(), bin, abi)
+			ee, ok := err.(*exec.ExitError)
+			if !ok || ee.Sys().(syscall.WaitStatus).Signal() != unix.SIGSYS {
+				t.Errorf("%v, want SIGSYS\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -198,13 +214,8 @@ func main() {
 			mkfifo p; (echo x > p &) ; cat p >/dev/null; nice -n 5 true; ls -l / | wc -l >/dev/null; cp -a o o2; touch o2; ln -s o l; flock o true; timeout 5 true`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := ""
-			if c.program == "go" {
-				path = filepath.Join(runtime.GOROOT(), "bin/go")
-				if testing.Short() {
-					t.Skip("builds the standard library")
-				}
-			} else {
+			path := "/bin/sh"
+			if c.program != "go" { // go test itself ran through go, from wherever it is
 				path = need.Program(t, c.program)
 			}
 			dir := t.TempDir()

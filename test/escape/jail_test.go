@@ -385,6 +385,29 @@ func TestOutput(t *testing.T) {
 				}
 			}
 		})
+		// jailer run -- yes | head -1: the job gets the SIGPIPE, jailer cleans up.
+		t.Run("reader leaves", func(t *testing.T) {
+			m := mark()
+			cmd := c.command(t.Context(), t, []string{"--timeout", "30s"}, []string{"/usr/bin/yes", m})
+			pr, pw, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stdout = pw
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pw.Close()
+			if _, err := pr.Read(make([]byte, 2)); err != nil {
+				t.Errorf("no output: %v", err)
+			}
+			pr.Close()
+			cmd.Wait()
+			gone(t, m)
+			if p := cmd.ProcessState; !p.Exited() || p.ExitCode() != 128+int(syscall.SIGPIPE) {
+				t.Errorf("jailer ended with %v, want exit status 141 after its clean-up", p)
+			}
+		})
 		t.Run("forged events", func(t *testing.T) {
 			forged := `{"v":1,"type":"result","status":"exited","exitCode":0}`
 			cmd := c.command(t.Context(), t, []string{"--ndjson"},

@@ -309,7 +309,7 @@ func gone(t testing.TB, mark string) {
 	if pids := marked(t, mark); len(pids) > 0 {
 		for _, p := range pids {
 			b, _ := os.ReadFile("/proc/" + p + "/status")
-			t.Logf("pid %s:\n%s", p, strings.Join(strings.SplitN(string(b), "\n", 12), "\n"))
+			t.Logf("pid %s:\n%.300s", p, b)
 		}
 		t.Errorf("%d processes outlived the jail: %v", len(pids), pids)
 	}

@@ -551,7 +551,7 @@ static void paths(void)
 		"/proc/latency_stats", "/proc/sched_debug", "/proc/kmsg", "/proc/vmallocinfo",
 		"/proc/slabinfo", "/proc/iomem", "/proc/ioports", "/proc/kpagecount", "/proc/kpageflags",
 		"/proc/kpagecgroup", "/proc/pagetypeinfo", "/proc/interrupts", "/proc/acpi", "/proc/scsi",
-		"/proc/asound", "/proc/timer_stats", "/proc/modules", "/proc/cmdline", "/proc/1/cgroup", "/proc/mtrr", "/proc/vmcore", "/proc/config.gz",
+		"/proc/asound", "/proc/timer_stats", "/proc/modules", "/proc/cmdline", "/proc/1/cgroup", "/proc/locks", "/proc/mtrr", "/proc/vmcore", "/proc/config.gz",
 		"/proc/sysvipc/../kcore",
 		"/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/auxv", "/proc/1/stack",
 		"/proc/1/syscall", "/proc/1/root", "/proc/1/cwd", "/proc/1/exe",

@@ -1,0 +1,110 @@
+package host
+
+import "slices"
+
+// Want is what a profile asks of the host, as plain data.
+type Want struct {
+	BestEffort bool      // limits.enforce: rlimits may stand in for cgroups
+	IDRange    bool      // ids = "range"
+	UIDRange   [2]uint32 // root.uid_range; zero for none
+	Seccomp    string    // name of the filter
+	AppArmor   bool      // apparmor = "required"
+	Rootfs     string    // its name
+	RootPath   string    // its directory; "" for the view of the host
+	Require    []string  // what must be enforced for a run to start
+
+	// CheckUIDRange tells whether somebody owns ids of UIDRange, given the text
+	// of /etc/passwd and /etc/subuid, as a reason and what mends it; "" is nobody.
+	CheckUIDRange func(passwd, subuid []byte) (reason, hint string)
+
+	StateDir   string // as --state-dir gives it
+	RuntimeDir string // XDG_RUNTIME_DIR of the caller
+
+	Build Build
+}
+
+// Build is what is inside this program.
+type Build struct {
+	Seccomp bool  // built with the filter and PID 1
+	Filter  error // why the embedded filter can't be used
+	PID1    error // why the embedded PID 1 can't be used
+}
+
+// Check runs every probe. The order is that of docs/host-setup.md.
+func (h *Host) Check(w Want) []Finding {
+	uid, gid := h.jailIDs(w)
+	t := h.Try(uid, gid)
+	var out []Finding
+	out = append(out, h.kernel()...)
+	out = append(out, build(w.Build)...)
+	out = append(out, h.userNamespaces(t)...)
+	out = append(out, h.freshProc(t))
+	out = append(out, h.cgroups(w)...)
+	out = append(out, h.seccomp(w)...)
+	out = append(out, h.appArmor(w), h.landlock())
+	out = append(out, h.ids(w)...)
+	out = append(out, h.rootfs(w, uid, gid)...)
+	out = append(out, h.stateDir(w), h.corePattern())
+	return append(out, required(w, out)...)
+}
+
+// jailIDs are the host ids that PID 1 of a jail would have.
+func (h *Host) jailIDs(w Want) (uid, gid int) {
+	if h.UID == 0 && w.UIDRange[0] != 0 {
+		return int(w.UIDRange[0]), int(w.UIDRange[0])
+	}
+	return h.UID, h.GID
+}
+
+// Failed lists the ids of what a run would be refused for.
+func Failed(fs []Finding) []string {
+	var ids []string
+	for _, f := range fs {
+		if f.Failed() {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids
+}
+
+// required judges the profile's require list by what the probes found. A
+// stand-in is not what "require" asks for, and the cgroup limits are had all
+// together or not at all.
+func required(w Want, found []Finding) []Finding {
+	state := func(ids ...string) (State, string) {
+		for _, id := range ids {
+			i := slices.IndexFunc(found, func(f Finding) bool { return f.ID == id })
+			if i < 0 {
+				return Unknown, id
+			}
+			if found[i].State != Yes {
+				return found[i].State, id
+			}
+		}
+		return Yes, ""
+	}
+	var out []Finding
+	for _, r := range w.Require {
+		f := Finding{ID: "require." + r, State: Yes, Needed: true, Where: "the profile's require list", Reason: "can be enforced"}
+		var by string
+		switch r {
+		case "userns", "netns":
+			f.State, by = state("userns.create")
+		case "seccomp":
+			f.State, by = state("build.seccomp", "build.intact", "seccomp.kernel", "seccomp.profile")
+		case "memory", "pids", "cpu":
+			f.State, by = state("cgroup.memory", "cgroup.pids", "cgroup.cpu")
+		case "workspace": // a tmpfs of the jail's own, always
+		case "apparmor", "landlock":
+			f.State, f.Reason = No, "this version of jailer doesn't apply it"
+			f.Hint = "take it out of the profile's require list"
+		default:
+			f.State, f.Reason = Unknown, "not known to this version of jailer"
+		}
+		if by != "" {
+			f.Reason, f.Hint = "rests on "+by, "mend "+by
+		}
+		out = append(out, f)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sysctlMax      = "/proc/sys/user/max_user_namespaces"
+	sysctlClone    = "/proc/sys/kernel/unprivileged_userns_clone"              // Debian's patch
+	sysctlAppArmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns" // Ubuntu's, since 23.10
+)
+
+// Switches reads the sysctls that turn user namespaces off, without trying any.
+// Ubuntu's restriction is "could not tell" here where it is on: a profile may
+// permit this very program.
+func (h *Host) Switches() []Finding {
+	return []Finding{h.switchMax(), h.switchClone(), h.switchAppArmor()}
+}
+
+func (h *Host) switchMax() Finding {
+	f := Finding{ID: "userns.max", Needed: true, State: Yes, Where: sysctlMax}
+	v, err := h.read(sysctlMax)
+	switch {
+	case err != nil:
+		// The attempt to make one, which counts, still tells.
+		f.State, f.Needed, f.Reason = Unknown, false, "can't be read: "+cause(err)
+		if _, err := h.lstat("/proc/self/ns/user"); absent(err) {
+			f.State, f.Needed, f.Reason = No, true, "this kernel was built without user namespaces"
+			f.Hint = "boot a kernel with CONFIG_USER_NS=y"
+		}
+	case v == "0":
+		f.State, f.Reason = No, "user namespaces are switched off ("+sysctlMax+" is 0)"
+		f.Hint = "sysctl -w user.max_user_namespaces=15000"
+	default:
+		f.Reason = "up to " + v + " user namespaces for each user"
+	}
+	return f
+}
+
+func (h *Host) switchClone() Finding {
+	f := Finding{ID: "userns.clone", Needed: true, State: Yes, Where: sysctlClone}
+	v, err := h.read(sysctlClone)
+	switch {
+	case absent(err):
+		f.Reason = "this kernel has no such switch"
+	case h.UID == 0:
+		f.Reason = "root isn't bound by it"
+	case err != nil:
+		f.State, f.Needed, f.Reason = Unknown, false, "can't be read: "+cause(err)
+	case v == "0":
+		f.State, f.Reason = No, "user namespaces are switched off for users ("+sysctlClone+" is 0)"
+		f.Hint = "sysctl -w kernel.unprivileged_userns_clone=1"
+	default:
+		f.Reason = "users may make user namespaces"
+	}
+	return f
+}
+
+func (h *Host) switchAppArmor() Finding {
+	f := Finding{ID: "userns.apparmor", Needed: true, State: Yes, Where: sysctlAppArmor}
+	v, err := h.read(sysctlAppArmor)
+	switch {
+	case absent(err):
+		f.Reason = "this kernel has no such switch"
+	case h.UID == 0:
+		f.Reason = "root isn't bound by it"
+	case err != nil:
+		f.State, f.Needed, f.Reason = Unknown, false, "can't be read: "+cause(err)
+	case v == "0":
+		f.Reason = "AppArmor doesn't restrict user namespaces"
+	default:
+		f.State, f.Needed = Unknown, false
+		f.Reason = "AppArmor restricts user namespaces to programs whose profile permits them"
+		f.Hint = h.appArmorHint()
+	}
+	return f
+}
+
+// appArmorHint is a profile that confines nothing and grants userns, which is
+// how Ubuntu ships such programs itself.
+func (h *Host) appArmorHint() string {
+	exe := h.Exe
+	if exe == "" {
+		exe = "/usr/local/bin/jailer"
+	}
+	return fmt.Sprintf(`printf 'abi <abi/4.0>,\nprofile jailer "%s" flags=(unconfined) {\n  userns,\n}\n' > /etc/apparmor.d/jailer && `+
+		"apparmor_parser -r /etc/apparmor.d/jailer, or, for every program, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", exe)
+}
+
+// userNamespaces adds to the switches what a real attempt shows.
+func (h *Host) userNamespaces(t Trial) []Finding {
+	fs := h.Switches()
+	restricted := fs[2].State == Unknown && fs[2].Hint != ""
+	if restricted {
+		switch {
+		case t.OK() || t.Step == stepProc:
+			fs[2].State, fs[2].Needed, fs[2].Hint = Yes, true, ""
+			fs[2].Reason = "restricted, and permitted to this program"
+		case denied(t.Err):
+			fs[2].State, fs[2].Needed = No, true
+			fs[2].Reason = "AppArmor restricts user namespaces, and no profile permits them to this program"
+		}
+	}
+	return append(fs, h.spaces(), h.create(t, fs))
+}
+
+// spaces are the limits of the other kinds of namespace: a limit of 0 is how a
+// host forbids one kind.
+func (h *Host) spaces() Finding {
+	f := Finding{ID: "namespaces.max", Needed: true, State: Yes, Where: "/proc/sys/user/max_*_namespaces", Reason: "no kind of namespace is switched off"}
+	var off, set []string
+	for _, kind := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"} {
+		if v, err := h.read("/proc/sys/user/max_" + kind + "_namespaces"); err == nil && v == "0" {
+			off = append(off, kind)
+			set = append(set, "user.max_"+kind+"_namespaces=15000")
+		}
+	}
+	if len(off) > 0 {
+		f.State, f.Reason = No, "namespaces are switched off: "+strings.Join(off, ", ")
+		f.Hint = "sysctl -w " + strings.Join(set, " ")
+	}
+	return f
+}
+
+func (h *Host) create(t Trial, switches []Finding) Finding {
+	f := Finding{ID: "userns.create", Needed: true, State: Yes, Where: "clone(2) in a child", Reason: "user, mount, pid, net, ipc and uts namespaces were made"}
+	if t.OK() || t.Step == stepProc {
+		return f
+	}
+	f.State, f.Reason = No, t.Error()
+	if t.Step == stepRun {
+		f.State = Unknown
+	}
+	for _, s := range switches {
+		if s.State == No {
+			f.Hint = "mend " + s.ID
+			return f
+		}
+	}
+	switch {
+	case errors.Is(t.Err, unix.ENOSPC), errors.Is(t.Err, unix.EUSERS):
+		f.Reason += ": a limit of namespaces is reached, or they are nested too deep"
+		f.Hint = "sysctl -w user.max_user_namespaces=15000"
+	case errors.Is(t.Err, unix.EINVAL):
+		f.Reason += ": the kernel lacks a kind of namespace"
+		f.Hint = "boot a kernel with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS and CONFIG_UTS_NS"
+	case denied(t.Err):
+		f.Hint = "user namespaces are denied to this program: in a container, start that with a seccomp profile that permits them " +
+			"(docker run --security-opt seccomp=unconfined); in a chroot, leave it; with SELinux or another security module, permit it there"
+	default:
+		f.Hint = "run `jailer doctor` as the user and from the place that jailer will be run by"
+	}
+	return f
+}
+
+func denied(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
