@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PREFIX ?= /usr/local
 
 # netgo, osusergo: a static program without glibc's resolver and NSS plugins,
 # which a hostile root could otherwise have loaded (CVE-2019-14271).
@@ -19,11 +20,17 @@ PID1 := internal/pid1/pid1.bin
 FILTER := seccomp/compiled/default.bpf
 ARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 
-.PHONY: all build run test test-long test-vm bench lint fuzz install clean deps generate
+# Tests. The long figures are for `make test-long`.
+export FUZZTIME ?= 2s
+export RACETIME ?= 2s
+export KILLS ?= 40
+export RUNS ?= 200
+LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000
 
-all: build
+.PHONY: build run test test-long test-tree bench lint cross fuzz install clean deps deps-bench generate
 
 build: generate
+	@mkdir -p bin
 	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' $(GCFLAGS) -ldflags '$(LDFLAGS)' -o bin/jailer ./cmd/jailer
 
 generate: $(PID1) $(FILTER)
@@ -33,6 +40,57 @@ $(PID1): $(wildcard internal/pid1/src/*) internal/pid1/build.sh
 
 $(FILTER): profiles/seccomp/default.json $(wildcard seccomp/*.go seccomp/bpf/*.go seccomp/bpf/gen/*.go)
 	$(GO) run -tags '$(TAGS)' ./seccomp/bpf/gen -profile default -arch $(ARCH) -o $@
+
+# Debian's or Ubuntu's packages that the build needs; nothing if they are there.
+deps:
+	@sh scripts/deps.sh build
+
+deps-bench:
+	@sh scripts/deps.sh bench
+
+# Installs what the build needs, builds, runs a real jail and shows it.
+run: deps
+	@$(MAKE) --no-print-directory build
+	@sh scripts/demo.sh bin/jailer
+
+# The whole suite; what CI runs.
+test: deps
+	@$(MAKE) --no-print-directory build lint test-tree fuzz
+
+test-tree:
+	@sh scripts/test.sh '$(TAGS)'
+
+test-long: deps
+	@$(MAKE) --no-print-directory build lint test-tree fuzz $(LONG)
+
+# Cold runs beside crun, runc and bwrap, as ratios of one interleaved run.
+bench: deps deps-bench
+	@$(MAKE) --no-print-directory build
+	@sh scripts/bench.sh '$(TAGS)'
+
+TOOL := $(GO) tool -modfile=tools/go.mod
+
+lint: generate
+	@test -z "$$($(TOOL) gofumpt -l . | tee /dev/stderr)"
+	$(GO) mod tidy -diff
+	! grep -nE '^(replace|exclude|toolchain) ' go.mod
+	$(GO) vet ./...
+	$(GO) vet -tags '$(TAGS)' ./...
+	CGO_ENABLED=0 $(GO) build . ./limits ./policy ./spec
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet . ./limits ./policy ./spec
+	$(TOOL) staticcheck -tags '$(TAGS)' ./...
+	@sh scripts/cross.sh
+
+# Every fuzz target for FUZZTIME.
+fuzz: generate
+	@sh scripts/fuzz.sh '$(TAGS)'
+
+install: build
+	install -D -m 0755 bin/jailer $(DESTDIR)$(PREFIX)/bin/jailer
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	for p in docs/man/*.1.md; do \
+		$(TOOL) go-md2man -in $$p -out $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$p .md); \
+	done
 
 clean:
 	rm -rf bin $(PID1) internal/pid1/pid1.sum $(FILTER) seccomp/compiled/default.sum

@@ -105,7 +105,7 @@ func v1Refusal(o Options, l *Layout, c string) *Unavailable {
 
 func readOnly(ctl string, m Mount) *Unavailable {
 	id := "cgroup.readonly"
-	if ctl != "" && !strings.Contains(ctl, ",") {
+	if !m.V2 { // one hierarchy has several controllers only on v2
 		id += "." + ctl
 	}
 	return &Unavailable{

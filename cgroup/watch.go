@@ -2,16 +2,16 @@ package cgroup
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Event says what happened to a job since the event before.
 type Event struct {
-	OOM     bool // the kernel kills, or is about to, because the memory limit is hit
+	OOM     bool // the kernel has killed a process because the memory limit is hit
 	PidsMax bool // a fork was refused by the pids limit; not on v1 since Linux 6.12, which tells nobody of it there
 	Empty   bool // its last process ended (v2, or a v2 hierarchy beside v1)
 }
@@ -171,14 +171,36 @@ func (o *Job) oomV1(dir string) (source, error) {
 		return source{}, fail("register", filepath.Join(dir, "memory.oom_control"), "", err)
 	}
 	f := os.NewFile(fd, "oom eventfd")
+	last := int64(0)
 	return source{f: f, events: unix.POLLIN, fresh: func() (Event, error) {
 		var b [8]byte
 		if _, err := f.Read(b[:]); err != nil {
 			return Event{}, err
 		}
-		if !exists(filepath.Join(dir, "memory.oom_control")) {
-			return Event{}, fmt.Errorf("%s: %w", dir, os.ErrNotExist)
-		}
-		return Event{OOM: true}, nil
+		n, err := awaitKillV1(dir, last)
+		ev := Event{OOM: n > last}
+		last = n
+		return ev, err
 	}}, nil
+}
+
+// victimWait bounds how long the kernel may take from its signal to its victim,
+// many times what it needs.
+const victimWait = time.Second
+
+// awaitKillV1 waits until the kernel has killed, and counted, more than last
+// processes of dir for memory. Whoever kills the job at the signal already, is
+// faster than the kernel every second time, and then nothing tells that memory
+// was the reason.
+func awaitKillV1(dir string, last int64) (int64, error) {
+	file := filepath.Join(dir, "memory.oom_control")
+	for end := time.Now().Add(victimWait); ; time.Sleep(time.Millisecond) {
+		kv, err := readKV(file)
+		if err != nil {
+			return last, fail("read", file, "", err)
+		}
+		if n := kv["oom_kill"]; n > last || time.Now().After(end) {
+			return n, nil
+		}
+	}
 }

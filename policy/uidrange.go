@@ -51,7 +51,7 @@ func parseUIDRange(s string) ([2]uint32, error) {
 func CheckUIDRange(r [2]uint32, passwd, subuid []byte) error {
 	fail := func(file string, line int, msg string) error {
 		return &jailer.Error{
-			Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Path: fmt.Sprintf("%s:%d", file, line),
+			Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Reason: "root.uid_range", Path: fmt.Sprintf("%s:%d", file, line),
 			Message: fmt.Sprintf("root.uid_range %d-%d: %s", r[0], r[1], msg),
 			Hint:    "set root.uid_range in the policy to ids that nobody has, as in \"1900000000-1900065535\"",
 		}
@@ -101,7 +101,7 @@ func eachLine(name string, data []byte, n int, f func(line int, fields []string)
 		fields := strings.Split(s, ":")
 		if len(fields) < n {
 			return &jailer.Error{
-				Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Path: fmt.Sprintf("%s:%d", name, line),
+				Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Reason: "root.uid_range", Path: fmt.Sprintf("%s:%d", name, line),
 				Message: fmt.Sprintf("%d fields, want %d: it may hold an id of root.uid_range", len(fields), n),
 			}
 		}
@@ -110,7 +110,7 @@ func eachLine(name string, data []byte, n int, f func(line int, fields []string)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return &jailer.Error{Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Path: name, Message: "can't be read", Err: err}
+		return &jailer.Error{Code: jailer.CodeInvalidPolicy, Op: "policy.uid_range", Reason: "root.uid_range", Path: name, Message: "can't be read", Err: err}
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Command jailer runs a command that nobody trusts in a jail of its own.
-package main
-
-// The launcher starts no work that a cgroup quota should scale, and reading
-// the quota costs start-up time twice per jail (see internal/container).
+// The launcher starts no work that a cgroup quota should scale, and reading the
+// quota costs start-up time twice per jail (see internal/container).
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
+
+// Command jailer runs a command that nobody trusts in a jail of its own.
+package main
 
 import (
 	"io"

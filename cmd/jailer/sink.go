@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -116,13 +117,13 @@ func (s *sink) done(o *launch.Outcome) error {
 	var errs []error
 	switch {
 	case s.json:
-		errs = append(errs, writeJSON(s.a.out, r))
+		errs = append(errs, writeResult(s.a.out, r))
 	case s.lines != nil:
 		errs = append(errs, s.emit("result", map[string]any{"result": r}))
 	default:
 		s.comment(o)
 	}
-	return s.finish(r, errs)
+	return s.finish(func(w io.Writer) error { return writeResult(w, r) }, errs)
 }
 
 // failed writes the error of a command that never ran.
@@ -136,17 +137,47 @@ func (s *sink) failed(err error) error {
 	case s.lines != nil:
 		errs = append(errs, s.emit("error", map[string]any{"error": e}))
 	}
-	return s.finish(doc, errs)
+	return s.finish(func(w io.Writer) error { return writeJSON(w, doc) }, errs)
 }
 
-func (s *sink) finish(doc any, errs []error) error {
+func (s *sink) finish(write func(io.Writer) error, errs []error) error {
 	if s.result != nil {
-		errs = append(errs, writeJSON(s.result, doc), s.result.Close())
+		errs = append(errs, write(s.result), s.result.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "result", Message: "the result could not be written", Err: err}
 	}
 	return nil
+}
+
+// writeResult writes r as one line, as writeJSON would, but for the order of
+// members: the captured output comes last, piece by piece. encoding/json would
+// hold it several times, escaped, and jailer's memory must not follow what a job
+// prints.
+func writeResult(w io.Writer, r *jailer.Result) error {
+	small := *r
+	small.Stdout, small.Stderr = nil, nil
+	b, err := json.Marshal(small)
+	if err != nil {
+		return err
+	}
+	b = stream.EscapeJSON(b)
+	out := bufio.NewWriter(w)
+	out.Write(b[:len(b)-1]) // a failed write is reported by Flush
+	for _, o := range []struct {
+		name string
+		text *string
+	}{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
+		if o.text == nil {
+			continue
+		}
+		fmt.Fprintf(out, ",%q:", o.name)
+		if err := stream.WriteString(out, *o.text); err != nil {
+			return err
+		}
+	}
+	out.WriteString("}\n")
+	return out.Flush()
 }
 
 // comment tells a person, in raw mode, what the exit status can't.

@@ -57,10 +57,10 @@ type Host struct {
 
 	Cgroups  func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding)
 	Try      func(hostUID, hostGID int) Trial
-	Landlock func() (int, error)         // ABI version
-	Seccomp  func() error                // does the kernel take filters?
-	Writable func(dir string) error      // may the caller make a file in it?
-	FileCaps func(file string) bool      // has it file capabilities?
+	Landlock func() (int, error)            // ABI version
+	Seccomp  func() error                   // does the kernel take filters?
+	Writable func(dir string) error         // may the caller make a file in it?
+	FileCaps func(file string) bool         // has it file capabilities?
 	Owner    func(i fs.FileInfo) (int, int) // uid and gid; -1 if it can't be told
 }
 

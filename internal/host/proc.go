@@ -66,7 +66,7 @@ func masks(text string) []string {
 		}
 		for _, m := range all {
 			// A mount on a directory that is always empty hides nothing.
-			if m.parent == p.id && m.point != p.point+"/sys/fs/binfmt_misc" && m.point != p.point {
+			if m.parent == p.id && m.point != p.point+"/sys/fs/binfmt_misc" {
 				covers = append(covers, m.point)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 const (
 	sysctlMax      = "/proc/sys/user/max_user_namespaces"
-	sysctlClone    = "/proc/sys/kernel/unprivileged_userns_clone"              // Debian's patch
+	sysctlClone    = "/proc/sys/kernel/unprivileged_userns_clone"             // Debian's patch
 	sysctlAppArmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns" // Ubuntu's, since 23.10
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +94,7 @@ func (r *run) keepCgroupWarm() func() {
 			}
 		}
 	}()
-	return func() { close(done) }
+	return sync.OnceFunc(func() { close(done) })
 }
 
 // affinity picks as many CPUs as the job may use, so that programs that ask how

@@ -13,6 +13,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/container"
+	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/policy"
@@ -108,7 +109,7 @@ func (r *run) probeBuild() error {
 
 func damaged(what string, err error) error {
 	return &jailer.Error{
-		Code: jailer.CodeIsolationUnavailable, Reason: "build.damaged",
+		Code: jailer.CodeIsolationUnavailable, Reason: "build.intact",
 		Message: what + " can't be used", Err: err,
 		Hint: "install jailer again, or run `make build`",
 	}
@@ -116,28 +117,13 @@ func damaged(what string, err error) error {
 
 // probeUserNamespaces reads the switches that turn user namespaces off, so
 // that the reason is known before anything has been made. A host that denies
-// them in another way (a security module) is found out by libcontainer.
+// them in another way (a security module) is found out by libcontainer: Ubuntu's
+// restriction is no switch, since a profile may permit this very program.
 func probeUserNamespaces() error {
-	for _, s := range []struct{ path, off, id, hint string }{
-		{"/proc/sys/user/max_user_namespaces", "0", "userns.max", "sysctl -w user.max_user_namespaces=15000"},
-		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "userns.clone", "sysctl -w kernel.unprivileged_userns_clone=1"},
-		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "userns.apparmor", ""},
-	} {
-		if os.Geteuid() == 0 && s.id != "userns.max" {
-			continue // those two bind unprivileged callers only
-		}
-		if s.id == "userns.apparmor" {
-			continue // told from the failure: a profile may permit this very program
-		}
-		b, err := os.ReadFile(s.path)
-		if err != nil {
-			continue // the kernel has no such switch
-		}
-		if strings.TrimSpace(string(b)) == s.off {
+	for _, f := range host.Here().Switches() {
+		if f.State == host.No {
 			return &jailer.Error{
-				Code: jailer.CodeIsolationUnavailable, Reason: s.id,
-				Message: fmt.Sprintf("user namespaces are switched off (%s is %s)", s.path, s.off),
-				Hint:    s.hint,
+				Code: jailer.CodeIsolationUnavailable, Reason: f.ID, Message: f.Reason, Hint: f.Hint,
 			}
 		}
 	}
@@ -226,7 +212,7 @@ func (r *run) makeState() error {
 	dir, err := state.Open(r.o.StateDir, r.o.XDGRuntimeDir)
 	if err != nil {
 		return &jailer.Error{
-			Code: jailer.CodeInternal, Op: "state", Message: "no state directory", Err: err,
+			Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Message: "no state directory", Err: err,
 			Hint: "name one that this user owns with --state-dir",
 		}
 	}

@@ -43,6 +43,8 @@ type run struct {
 
 	con            *container.Container
 	ctl            *pid1.Conn
+	orders         *pid1.Payload // what PID 1 will be told to run
+	coolDown       func()
 	reports        <-chan pid1.Report // closed when PID 1 is gone
 	stdout, stderr *stream.Capture
 	exceeded       chan struct{} // output over the cap, where the policy says kill

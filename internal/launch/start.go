@@ -11,6 +11,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/container"
+	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
 	"github.com/jailer-project/jailer/spec"
@@ -41,20 +42,17 @@ func (r *run) startContainer() error {
 		return damaged("PID 1", err)
 	}
 	extra := []*os.File{child, memfd}
-	payload := r.payload()
-	if extra, err = r.cgroupFiles(extra, payload); err != nil {
+	r.orders = r.payload()
+	if extra, err = r.cgroupFiles(extra, r.orders); err != nil {
 		return err
 	}
 	defer closeAll(extra)
-	// Written while libcontainer works: PID 1 finds it ready. If it never comes
-	// up, closing the socket ends the write.
-	go func() {
-		if err := ctl.Send(payload); err != nil {
-			r.log.Debug("payload not taken", "err", err)
-		}
-	}()
-	stop := r.keepCgroupWarm()
-	defer stop()
+	pidFile, err := r.openPIDFile()
+	if err != nil {
+		return err
+	}
+	r.coolDown = r.keepCgroupWarm()
+	r.later(func() error { r.coolDown(); return nil })
 	con, err := container.Start(container.Options{
 		ID:         r.o.ID,
 		StateDir:   r.privateDir("container"),
@@ -69,16 +67,18 @@ func (r *run) startContainer() error {
 	}
 	r.con = con
 	r.later(r.removeContainer)
-	r.readReports()
-	if r.o.PIDFile != "" {
-		return writePIDFile(r.o.PIDFile, con.Pid())
-	}
-	return nil
+	return writePIDFile(pidFile, con.Pid())
 }
 
-// Step 10: PID 1 starts the job, or says which step of it failed.
+// Step 10: PID 1 starts the job, or says which step of it failed. Only now is
+// it told what to run: whatever went wrong before, the command has not run.
 func (r *run) awaitJob() error {
+	r.readReports()
+	if err := r.ctl.Send(r.orders); err != nil {
+		r.log.Debug("payload not taken", "err", err) // PID 1's report has the reason
+	}
 	rep, ok := <-r.reports
+	r.coolDown()
 	if !ok {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "pid1",
@@ -138,10 +138,15 @@ func startError(err error) error {
 	case strings.Contains(text, `"proc"`) && strings.Contains(text, "operation not permitted"):
 		// mount_too_revealing(): a fresh procfs is refused where the outer one
 		// is partly covered, as Docker and Podman do.
-		e.Reason = "proc.masked"
+		e.Reason = "proc.fresh"
 		e.Hint = "inside a container, start the outer one with an unmasked /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL)"
 	case strings.Contains(text, "unshare") || strings.Contains(text, "uid_map") || strings.Contains(text, "clone"):
-		e.Reason, e.Hint = "userns.denied", "user namespaces are denied to this program; on Ubuntu load an AppArmor profile that grants it userns, or `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`"
+		e.Reason = "userns.create"
+		for _, f := range host.Here().Switches() {
+			if f.State != host.Yes && f.Hint != "" {
+				e.Reason, e.Hint = f.ID, f.Hint
+			}
+		}
 	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
 		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
 	}
@@ -230,11 +235,21 @@ func (r *run) readReports() {
 	}()
 }
 
-func writePIDFile(path string, pid int) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return &jailer.Error{Code: jailer.CodeInvalidPath, Op: "pid-file", Err: err}
+func (r *run) openPIDFile() (*os.File, error) {
+	if r.o.PIDFile == "" {
+		return nil, nil
 	}
-	_, err = fmt.Fprintln(f, pid)
+	f, err := os.OpenFile(r.o.PIDFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "pid-file", Err: err}
+	}
+	return f, nil
+}
+
+func writePIDFile(f *os.File, pid int) error {
+	if f == nil {
+		return nil
+	}
+	_, err := fmt.Fprintln(f, pid)
 	return errors.Join(err, f.Close())
 }

@@ -1,18 +1,17 @@
 package launch
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/user"
 	"strconv"
-	"strings"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/host"
 )
 
 // rangeSize is how many subordinate ids a jail with ids = "range" has.
-const rangeSize = 65535
+const rangeSize = host.RangeSize
 
 // subordinateIDs takes the caller's first range of /etc/subuid and /etc/subgid
 // (subuid(5)). newuidmap checks it again; it is read here to say what is missing.
@@ -49,22 +48,14 @@ func firstRange(path string) (uint32, error) {
 		Message: fmt.Sprintf("no range of at least %d ids for %s", rangeSize, name),
 		Hint:    fmt.Sprintf(`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s, or set ids = "single"`, name),
 	}
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		missing.Err = err
 		return 0, missing
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		p := strings.Split(s.Text(), ":")
-		if len(p) != 3 || (p[0] != name && p[0] != id) {
-			continue
-		}
-		first, err1 := strconv.ParseUint(p[1], 10, 32)
-		n, err2 := strconv.ParseUint(p[2], 10, 32)
-		if err1 == nil && err2 == nil && first > 0 && n >= rangeSize {
-			return uint32(first), nil
-		}
+	first, ok := host.SubordinateRange(string(text), name, id)
+	if !ok {
+		return 0, missing
 	}
-	return 0, missing
+	return first, nil
 }

@@ -3,6 +3,7 @@ package stream
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"strconv"
 	"unicode"
 	"unicode/utf16"
@@ -32,6 +33,25 @@ func Text(b []byte) (text string, encoding string) {
 // becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s, true), '"')
+}
+
+// WriteString writes s as AppendString would append it, piece by piece: escaped, an
+// output of control characters is six times as long, and is never held whole.
+func WriteString(w io.Writer, s string) error {
+	const piece = 16 << 10
+	buf := append(make([]byte, 0, 6*piece), '"')
+	for len(s) > piece {
+		n := piece
+		for n > piece-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		if _, err := w.Write(appendEscaped(buf, s[:n], true)); err != nil {
+			return err
+		}
+		buf, s = buf[:0], s[n:]
+	}
+	_, err := w.Write(append(appendEscaped(buf, s, true), '"'))
+	return err
 }
 
 // EscapeJSON returns doc, a valid JSON document, with every unprintable character

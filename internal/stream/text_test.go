@@ -59,6 +59,20 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestWriteString(t *testing.T) {
+	for _, unit := range []string{"x", "\x00", "é", "€", "😀", nasty} {
+		for _, n := range []int{0, 1, 16<<10 - 1, 16 << 10, 16<<10 + 1, 100_000} {
+			for shift := range 4 {
+				s := strings.Repeat("a", shift) + strings.Repeat(unit, n/len(unit)+1)
+				var b bytes.Buffer
+				if err := WriteString(&b, s); err != nil || !bytes.Equal(b.Bytes(), AppendString(nil, s)) {
+					t.Fatalf("%d × %q, shifted by %d: differs from AppendString, %v", n/len(unit)+1, unit, shift, err)
+				}
+			}
+		}
+	}
+}
+
 func safe(t *testing.T, line []byte) {
 	t.Helper()
 	for _, r := range string(line) {

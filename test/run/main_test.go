@@ -46,3 +46,6 @@ func says(want string) func(*testing.T, *jail.Caller, *jail.Outcome) {
 // prompt is how soon a run must be over that has nothing to wait for. It is far
 // more than it takes, and far less than the sleeps that it must not wait for.
 const prompt = 60 * time.Second
+
+// tick is a pause between two looks.
+func tick() <-chan time.Time { return time.After(20 * time.Millisecond) }

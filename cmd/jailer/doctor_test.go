@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jailer-project/jailer/internal/host"
+	"github.com/jailer-project/jailer/internal/state"
+)
+
+const doctorUID = 54321
+
+// doctorHome is a directory that a user can search, with the program in it.
+func doctorHome(t *testing.T) (dir, bin string) {
+	t.Helper()
+	src := os.Getenv("JAILER_BIN")
+	if src == "" {
+		src = "../../bin/jailer"
+	}
+	data, err := os.ReadFile(src)
+	if err != nil {
+		t.Fatalf("%v: run `make build`", err)
+	}
+	dir = t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin = filepath.Join(dir, "jailer")
+	if err := os.WriteFile(bin, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, bin
+}
+
+type doctorDoc struct {
+	V        int
+	OK       bool
+	Profile  string
+	UID      int
+	Failed   []string
+	Findings []host.Finding
+}
+
+func (d doctorDoc) find(id string) host.Finding {
+	for _, f := range d.Findings {
+		if f.ID == id {
+			return f
+		}
+	}
+	return host.Finding{}
+}
+
+// jailerAs runs the program as a uid and returns its output and exit status.
+func jailerAs(t *testing.T, bin string, uid int, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	c := exec.Command(bin, args...)
+	c.Dir = "/"
+	c.Env = []string{"PATH=/usr/bin:/bin"}
+	if uid != os.Geteuid() {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	var out, errs strings.Builder
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+func doctorJSON(t *testing.T, bin string, uid int, args ...string) (doctorDoc, int) {
+	t.Helper()
+	out, errs, code := jailerAs(t, bin, uid, append([]string{"doctor", "--json"}, args...)...)
+	var d doctorDoc
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	if d.V != 1 || d.UID != uid || d.OK != (code == 0) || d.OK != (len(d.Failed) == 0) {
+		t.Errorf("exit %d: %+v", code, d)
+	}
+	return d, code
+}
+
+// TestDoctorForeseesRun is what doctor is for: where it says yes a run works,
+// where it says no a run is refused, for a reason that it names.
+func TestDoctorForeseesRun(t *testing.T) {
+	dir, bin := doctorHome(t)
+	policies := map[string]string{"builtin": ""}
+	for name, text := range map[string]string{
+		"best-effort": "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n",
+		"required":    "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\nrequire = [\"userns\", \"memory\"]\n",
+		"apparmor":    "version = 1\nextends = \"builtin\"\n[profiles.default]\nextends = \"default\"\napparmor = \"required\"\n",
+		"uid range":   "version = 1\nextends = \"builtin\"\n[root]\nuid_range = \"1-70000\"\n",
+		"range":       "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\nids = \"range\"\n",
+	} {
+		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "")+".toml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		policies[name] = file
+	}
+	uids := []int{os.Geteuid()}
+	if os.Geteuid() == 0 {
+		uids = append(uids, doctorUID)
+	}
+	for _, uid := range uids {
+		for name, file := range policies {
+			who := "user"
+			if uid == 0 {
+				who = "root"
+			}
+			t.Run(who+" "+name, func(t *testing.T) {
+				var args []string
+				if file != "" {
+					args = []string{"--policy", file}
+				}
+				d, code := doctorJSON(t, bin, uid, args...)
+				out, errs, ran := jailerAs(t, bin, uid, append(append([]string{"run", "--json"}, args...), "--", "sh", "-c", "echo RAN")...)
+				if (code == 0) != (ran == 0) {
+					t.Fatalf("doctor exits %d (%q), run %d: %s%s", code, d.Failed, ran, out, errs)
+				}
+				if ran == 0 {
+					return
+				}
+				if strings.Contains(out, "RAN") {
+					t.Errorf("it ran: %s", out)
+				}
+				var e struct {
+					Error struct {
+						Details struct{ Reason string }
+						Hint    string
+					}
+				}
+				if err := json.Unmarshal([]byte(out), &e); err != nil {
+					t.Fatalf("%v: %s%s", err, out, errs)
+				}
+				reason := e.Error.Details.Reason
+				if !slices.ContainsFunc(d.Findings, func(f host.Finding) bool {
+					return f.Failed() && (f.ID == reason || f.Cause == reason)
+				}) {
+					t.Errorf("run is refused for %q, doctor says %q: %s", reason, d.Failed, out)
+				}
+				if e.Error.Hint == "" {
+					t.Errorf("no hint: %s", out)
+				}
+			})
+		}
+	}
+}
+
+func TestDoctorTable(t *testing.T) {
+	_, bin := doctorHome(t)
+	out, errs, code := jailerAs(t, bin, os.Geteuid(), "doctor")
+	if code > 1 || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	lines := strings.Split(out, "\n")
+	col := -1
+	for _, l := range lines {
+		if i := strings.Index(l, "FOUND"); i > 0 && strings.HasPrefix(l, "ID ") {
+			col = i
+		}
+	}
+	if col < 0 {
+		t.Fatalf("no heading:\n%s", out)
+	}
+	seen := 0
+	for _, e := range host.Catalog() {
+		for _, l := range lines {
+			if strings.HasPrefix(l, e.ID+" ") {
+				seen++
+				if r := []rune(l); len(r) <= col || r[col] == ' ' || r[col-1] != ' ' {
+					t.Errorf("not aligned: %q", l)
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d lines:\n%s", seen, out)
+	}
+}
+
+func TestDoctorUsage(t *testing.T) {
+	_, bin := doctorHome(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"doctor", "--frob"}, 2, "frob"},
+		{[]string{"doctor", "x"}, 2, "doctor"},
+		{[]string{"doctor", "--profile"}, 2, "profile"},
+		{[]string{"doctor", "--profile", "nosuch"}, 1, "nosuch"},
+		{[]string{"doctor", "--policy", "/nonexistent"}, 1, "/nonexistent"},
+		{[]string{"doctor", "trial"}, 2, ""}, // outside of new namespaces: mounts nothing
+	} {
+		out, errs, code := jailerAs(t, bin, os.Geteuid(), c.args...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: exit %d, want %d: %s%s", c.args, code, c.code, out, errs)
+		}
+	}
+}
+
+// TestDoctorStateDir compares doctor's idea of the state directory, which it
+// doesn't make, with the one that a run makes.
+func TestDoctorStateDir(t *testing.T) {
+	for _, c := range []struct {
+		name, dir, xdg string
+	}{
+		{"default", "", ""},
+		{"named", filepath.Join(t.TempDir(), "s"), ""},
+		{"runtime directory", "", t.TempDir()},
+		{"runtime directory of another", "", "/proc"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want, err := state.Open(c.dir, c.xdg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range host.Here().Check(host.Want{
+				StateDir: c.dir, RuntimeDir: c.xdg, Seccomp: "default",
+				CheckUIDRange: func(_, _ []byte) (string, string) { return "", "" },
+			}) {
+				if f.ID == "state.dir" && (f.Where != want.Path || f.State != host.Yes) {
+					t.Errorf("%+v, want %s", f, want.Path)
+				}
+			}
+		})
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	if got := printable("a\x1b[31mé\x9b\n"); got != "a?[31mé??" {
+		t.Errorf("%q", got)
+	}
+}

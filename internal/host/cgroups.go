@@ -1,0 +1,108 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jailer-project/jailer/cgroup"
+)
+
+// cgroups asks the cgroup package and weighs its answers: a controller is
+// needed unless the operator lets rlimits stand in.
+func (h *Host) cgroups(w Want) []Finding {
+	layout, found := h.Cgroups(cgroup.Options{})
+	var lacks []string
+	for _, f := range found {
+		if f.Controller != "" && f.State != Yes {
+			lacks = append(lacks, f.Controller)
+		}
+	}
+	out := make([]Finding, 0, len(found)+2)
+	for _, c := range found {
+		f := Finding{ID: c.ID, State: c.State, Where: c.Where, Reason: c.Reason, Hint: c.Hint}
+		if c.Cause != nil {
+			f.Cause = c.Cause.ID
+		}
+		if c.Controller != "" {
+			f.Needed = !w.BestEffort
+			h.weigh(&f, c.Controller, w, lacks)
+		}
+		// One that can't be told is left to the read-back of the limits.
+		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
+		out = append(out, f)
+	}
+	if layout == nil || len(lacks) > 0 {
+		return out
+	}
+	return append(out, h.ownedBase(layout, w)...)
+}
+
+func (h *Host) weigh(f *Finding, controller string, w Want, lacks []string) {
+	switch {
+	case f.State != Yes && w.BestEffort:
+		stand := "best effort: an rlimit stands in; "
+		if controller == "cpu" {
+			stand = "best effort: not enforced; "
+		}
+		f.Reason = stand + f.Reason
+	case f.State != Yes:
+		if h.UID != 0 {
+			f.Hint = join(f.Hint, `if rlimits are enough for you, a policy with [limits] enforce = "best-effort"`)
+		}
+	case len(lacks) > 0 && w.BestEffort:
+		f.Reason += ", but unused: a run has all of its limits in cgroups or none, and " + strings.Join(lacks, ", ") + " can't be"
+	}
+}
+
+func join(hint, more string) string {
+	if hint == "" {
+		return more
+	}
+	return hint + "; or, " + more
+}
+
+// ownedBase looks, as root, at the cgroups that hold jails and at what counts
+// CPU time, neither of which a limit shows.
+func (h *Host) ownedBase(l *cgroup.Layout, w Want) []Finding {
+	if h.UID != 0 {
+		return nil
+	}
+	points := map[string]bool{}
+	v1 := false
+	for c, m := range l.V1 {
+		if c == "memory" || c == "pids" || c == "cpu" {
+			points[m.Point], v1 = true, true
+		}
+	}
+	if !v1 && l.Unified != nil {
+		points[l.Unified.Point] = true
+	}
+	base := Finding{
+		ID: "cgroup.base.owner", State: Yes, Needed: !w.BestEffort,
+		Where: "the cgroup jailer in each hierarchy", Reason: "nobody else owns it",
+	}
+	for _, p := range slices.Sorted(maps.Keys(points)) {
+		dir := path.Join(p, "jailer")
+		i, err := h.lstat(dir)
+		if err != nil {
+			continue // made when it is needed
+		}
+		if uid, _ := h.Owner(i); uid != h.UID {
+			base.State, base.Where = No, dir
+			base.Reason, base.Hint = fmt.Sprintf("belongs to uid %d, who could move jails about", uid), "rmdir "+dir
+		}
+	}
+	out := []Finding{base}
+	if _, ok := l.V1["cpuacct"]; v1 && !ok {
+		acct := Finding{ID: "cgroup.controller.cpuacct", State: Yes, Needed: !w.BestEffort, Where: mountinfo, Reason: "cgroup v2 counts CPU time"}
+		if l.Unified == nil {
+			acct.State, acct.Reason = No, "no mounted hierarchy counts CPU time"
+			acct.Hint = "mount cgroup v1's cpuacct, or cgroup v2"
+		}
+		out = append(out, acct)
+	}
+	return out
+}

@@ -1,0 +1,524 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/cgroup"
+)
+
+// says is what one finding must be.
+type says struct {
+	id    string
+	state State
+	cause string
+	words []string // in reason, place or hint
+}
+
+type hostCase struct {
+	name   string
+	uid    int
+	set    func(h *Host, files fstest.MapFS, w *Want)
+	failed []string
+	says   []says
+}
+
+func restricted(files fstest.MapFS) {
+	files["proc/sys/kernel/apparmor_restrict_unprivileged_userns"] = file("1\n")
+}
+
+var hostCases = []hostCase{
+	{name: "a good host, user", uid: 1000},
+	{name: "a good host, root", uid: 0, says: []says{{"cgroup.base.owner", Yes, "", nil}, {"root.uid_range", Yes, "", nil}}},
+	{
+		name: "Ubuntu 24.04 restricts", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			restricted(files)
+			h.Try = func(int, int) Trial { return Trial{stepMount, unix.EACCES} }
+		},
+		failed: []string{"userns.apparmor", "userns.create"},
+		says: []says{
+			{"userns.apparmor", No, "", []string{"AppArmor restricts", "apparmor_parser -r", `"/opt/bin/jailer"`, "userns,", "kernel.apparmor_restrict_unprivileged_userns=0"}},
+			{"userns.create", No, "", []string{"mend userns.apparmor", "permission denied"}},
+		},
+	},
+	{
+		name: "Ubuntu 24.04 with a profile", uid: 1000,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { restricted(files) },
+		says: []says{{"userns.apparmor", Yes, "", []string{"permitted to this program"}}},
+	},
+	{
+		name: "Ubuntu 24.04, root", uid: 0,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { restricted(files) },
+		says: []says{{"userns.apparmor", Yes, "", []string{"root isn't bound"}}},
+	},
+	{
+		// The restriction is on, but something else was in the way.
+		name: "Ubuntu 24.04, no answer", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			restricted(files)
+			h.Try = func(int, int) Trial { return Trial{stepRun, errors.New("killed")} }
+		},
+		failed: []string{"userns.create"},
+		says:   []says{{"userns.apparmor", Unknown, "", []string{"apparmor_parser"}}, {"userns.create", Unknown, "", nil}},
+	},
+	{
+		name: "user namespaces off", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/user/max_user_namespaces"] = file("0\n")
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.ENOSPC} }
+		},
+		failed: []string{"userns.max", "userns.create"},
+		says: []says{
+			{"userns.max", No, "", []string{"sysctl -w user.max_user_namespaces=15000"}},
+			{"userns.create", No, "", []string{"mend userns.max"}},
+		},
+	},
+	{
+		name: "a kernel without user namespaces", uid: 0,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			delete(files, "proc/sys/user/max_user_namespaces")
+			delete(files, "proc/self/ns/user")
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EINVAL} }
+		},
+		failed: []string{"userns.max", "userns.create"},
+		says:   []says{{"userns.max", No, "", []string{"CONFIG_USER_NS"}}},
+	},
+	{
+		name: "Debian's switch", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/kernel/unprivileged_userns_clone"] = file("0\n")
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
+		},
+		failed: []string{"userns.clone", "userns.create"},
+		says:   []says{{"userns.clone", No, "", []string{"sysctl -w kernel.unprivileged_userns_clone=1"}}},
+	},
+	{
+		name: "Debian's switch, root", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/kernel/unprivileged_userns_clone"] = file("0\n")
+		},
+	},
+	{
+		name: "a container's seccomp profile", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
+		},
+		failed: []string{"userns.create"},
+		says:   []says{{"userns.create", No, "", []string{"seccomp=unconfined"}}},
+	},
+	{
+		name: "no net namespaces", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/user/max_net_namespaces"] = file("0\n")
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.ENOSPC} }
+		},
+		failed: []string{"namespaces.max", "userns.create"},
+		says:   []says{{"namespaces.max", No, "", []string{"user.max_net_namespaces=15000"}}},
+	},
+	{
+		name: "masked /proc", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/mountinfo"] = file(maskedProc)
+			h.Try = func(int, int) Trial { return Trial{stepProc, unix.EPERM} }
+		},
+		failed: []string{"proc.fresh"},
+		says:   []says{{"proc.fresh", No, "", []string{"/proc/bus, /proc/sys, /proc/acpi, /proc/kcore, …", "systempaths=unconfined"}}},
+	},
+	{
+		// Told from the mounts alone, where the namespaces couldn't be made.
+		name: "masked /proc, no namespaces", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/mountinfo"] = file(maskedProc)
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
+		},
+		failed: []string{"userns.create", "proc.fresh"},
+	},
+	{
+		name: "masked /proc with a whole one elsewhere", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/mountinfo"] = file(maskedProc + "800 700 0:53 / /mnt/proc rw - proc proc rw\n")
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
+		},
+		failed: []string{"userns.create"},
+	},
+	{
+		name: "read-only /proc", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/mountinfo"] = file("21 26 0:20 / /proc ro,relatime - proc proc rw\n")
+			h.Try = func(int, int) Trial { return Trial{stepProc, unix.EPERM} }
+		},
+		failed: []string{"proc.fresh"},
+		says:   []says{{"proc.fresh", No, "", []string{"/proc is read-only"}}},
+	},
+	{
+		name: "undelegated v2", uid: 1000,
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation", "memory", "pids", "cpu") },
+		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
+		says:   []says{{"cgroup.memory", No, "cgroup.delegation", []string{"mend it so", `enforce = "best-effort"`, "/sys/fs/cgroup/s/cgroup.controllers"}}},
+	},
+	{
+		name: "undelegated v2, best effort", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			refuse(h, "cgroup.delegation", "memory", "pids", "cpu")
+			w.BestEffort = true
+		},
+		says: []says{{"cgroup.memory", No, "cgroup.delegation", []string{"an rlimit stands in"}}, {"cgroup.cpu", No, "cgroup.delegation", []string{"not enforced"}}},
+	},
+	{
+		name: "undelegated v2, best effort, and memory required", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			refuse(h, "cgroup.delegation", "memory", "pids", "cpu")
+			w.BestEffort, w.Require = true, []string{"userns", "netns", "seccomp", "memory", "workspace"}
+		},
+		failed: []string{"require.memory"},
+		says: []says{
+			{"require.memory", No, "", []string{"mend cgroup.memory"}}, {"require.userns", Yes, "", nil},
+			{"require.seccomp", Yes, "", nil}, {"require.workspace", Yes, "", nil},
+		},
+	},
+	{
+		name: "cpu not delegated", uid: 1000,
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation.cpu", "cpu") },
+		failed: []string{"cgroup.cpu"},
+		says:   []says{{"cgroup.cpu", No, "cgroup.delegation.cpu", nil}, {"cgroup.memory", Yes, "", nil}},
+	},
+	{
+		// A run has all of its limits in cgroups or none.
+		name: "cpu not delegated, best effort, and pids required", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			refuse(h, "cgroup.delegation.cpu", "cpu")
+			w.BestEffort, w.Require = true, []string{"pids"}
+		},
+		failed: []string{"require.pids"},
+		says:   []says{{"cgroup.memory", Yes, "", []string{"unused", "cpu"}}},
+	},
+	{
+		// The cgroup package's own answer about a host without any.
+		name: "no cgroups", uid: 0,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				o.Proc = "testdata/nocgroups"
+				return cgroup.Check(o)
+			}
+		},
+		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
+		says:   []says{{"cgroup.hierarchy", No, "", []string{"no cgroup file system"}}, {"cgroup.cpu", No, "cgroup.mounted", []string{"mount -t cgroup2"}}},
+	},
+	{
+		name: "cgroups that can't be read", uid: 0,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				o.Proc = "testdata/none"
+				return cgroup.Check(o)
+			}
+		},
+		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
+		says:   []says{{"cgroup.memory", Unknown, "", nil}},
+	},
+	{
+		name: "hybrid, root", uid: 0,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Cgroups = func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				found := goodCgroups()
+				found[0].Reason = "cgroup v1 with v2 beside it; cgroup v2 has no memory, pids, cpu here"
+				l := &cgroup.Layout{Mode: cgroup.ModeHybrid, V1: map[string]cgroup.Mount{}, Unified: &cgroup.Mount{Point: "/sys/fs/cgroup/unified"}}
+				for _, c := range []string{"memory", "pids", "cpu"} {
+					l.V1[c] = cgroup.Mount{Point: "/sys/fs/cgroup/" + c}
+				}
+				return l, found
+			}
+		},
+		says: []says{
+			{"cgroup.hierarchy", Yes, "", []string{"cgroup v2 has no memory, pids, cpu here"}},
+			{"cgroup.controller.cpuacct", Yes, "", nil},
+		},
+	},
+	{
+		name: "v1 without cpuacct, base of another", uid: 0,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			files["sys/fs/cgroup/pids/jailer"] = dir(1000, 0o755)
+			h.Cgroups = func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				return &cgroup.Layout{Mode: cgroup.ModeV1, V1: map[string]cgroup.Mount{"pids": {Point: "/sys/fs/cgroup/pids"}}}, goodCgroups()
+			}
+		},
+		failed: []string{"cgroup.base.owner", "cgroup.controller.cpuacct"},
+		says:   []says{{"cgroup.base.owner", No, "", []string{"rmdir /sys/fs/cgroup/pids/jailer", "uid 1000"}}},
+	},
+	{
+		name: "no newuidmap, no range: not needed", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			delete(files, "usr/bin/newuidmap")
+			files["etc/subuid"] = file("")
+		},
+		says: []says{{"ids.newuidmap", No, "", []string{"apt-get install uidmap", "only ids"}}, {"ids.subuid", No, "", []string{"usermod --add-subuids", "ann"}}},
+	},
+	{
+		name: "no newuidmap, and a range is wanted", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			delete(files, "usr/bin/newuidmap")
+			w.IDRange = true
+		},
+		failed: []string{"ids.newuidmap"},
+	},
+	{
+		name: "newgidmap without its bit", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["usr/bin/newgidmap"] = owned(0, 0o755, "")
+			w.IDRange = true
+		},
+		failed: []string{"ids.newuidmap"},
+		says:   []says{{"ids.newuidmap", No, "", []string{"chmod u+s /usr/bin/newgidmap"}}},
+	},
+	{
+		name: "setuid, but not root's", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["usr/bin/newuidmap"] = owned(7, 0o755|fs.ModeSetuid, "")
+			w.IDRange = true
+		},
+		failed: []string{"ids.newuidmap"},
+	},
+	{
+		name: "file capabilities do", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, w *Want) {
+			files["usr/bin/newuidmap"], files["usr/bin/newgidmap"] = owned(0, 0o755, ""), owned(0, 0o755, "")
+			h.FileCaps = func(string) bool { return true }
+			w.IDRange = true
+		},
+	},
+	{
+		name: "a range that is too small", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["etc/subgid"] = file("ann:100000:1000\nbob:200000:65536\n")
+			w.IDRange = true
+		},
+		failed: []string{"ids.subuid"},
+		says:   []says{{"ids.subuid", No, "", []string{"/etc/subgid"}}},
+	},
+	{
+		name: "a range for root", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.IDRange = true },
+		failed: []string{"ids.range.root"},
+	},
+	{
+		name: "root without a range of uids", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.UIDRange = [2]uint32{} },
+		failed: []string{"root.uid_range"},
+	},
+	{
+		name: "a range that somebody has", uid: 0,
+		set: func(_ *Host, _ fstest.MapFS, w *Want) {
+			w.CheckUIDRange = func(passwd, subuid []byte) (string, string) {
+				if !strings.Contains(string(passwd), "ann") || !strings.Contains(string(subuid), "ann") {
+					return "", ""
+				}
+				return "taken", "take another"
+			}
+		},
+		failed: []string{"root.uid_range"},
+		says:   []says{{"root.uid_range", No, "", []string{"taken", "take another"}}},
+	},
+	{
+		name: "an old kernel", uid: 0,
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Release = "5.13.19-generic" },
+		failed: []string{"kernel.floor"},
+	},
+	{
+		name: "a kernel that can't be told", uid: 0,
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Release = "" },
+		failed: []string{"kernel.floor"},
+		says:   []says{{"kernel.floor", Unknown, "", nil}},
+	},
+	{
+		name: "a foreign processor", uid: 0,
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Arch = "riscv64" },
+		failed: []string{"kernel.arch"},
+	},
+	{
+		name: "an untagged build", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Build = Build{}; w.Require = []string{"seccomp"} },
+		failed: []string{"build.seccomp", "build.intact", "require.seccomp"},
+		says:   []says{{"build.seccomp", No, "", []string{"make build"}}},
+	},
+	{
+		name: "a damaged filter", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Build.Filter = errors.New("checksum mismatch") },
+		failed: []string{"build.intact"},
+	},
+	{
+		name: "no filters in the kernel", uid: 0,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			delete(files, "proc/sys/kernel/seccomp/actions_avail")
+			h.Seccomp = func() error { return unix.EINVAL }
+		},
+		failed: []string{"seccomp.kernel"},
+		says:   []says{{"seccomp.kernel", No, "", []string{"CONFIG_SECCOMP_FILTER"}}},
+	},
+	{
+		// "Could not tell" counts as no.
+		name: "filters that can't be asked for", uid: 0,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			delete(files, "proc/sys/kernel/seccomp/actions_avail")
+			h.Seccomp = func() error { return unix.EPERM }
+		},
+		failed: []string{"seccomp.kernel"},
+		says:   []says{{"seccomp.kernel", Unknown, "", nil}},
+	},
+	{
+		name: "kill_process missing", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/kernel/seccomp/actions_avail"] = file("kill_thread trap errno trace allow\n")
+		},
+		failed: []string{"seccomp.kernel"},
+	},
+	{
+		name: "another filter", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Seccomp = "strict" },
+		failed: []string{"seccomp.profile"},
+	},
+	{
+		name: "AppArmor and Landlock required", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["sys/module/apparmor/parameters/enabled"] = file("Y\n")
+			w.AppArmor, w.Require = true, []string{"apparmor", "landlock", "moon"}
+		},
+		failed: []string{"apparmor", "require.apparmor", "require.landlock", "require.moon"},
+	},
+	{
+		name: "no Landlock", uid: 0,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Landlock = func() (int, error) { return 0, unix.EOPNOTSUPP }
+		},
+		says: []says{{"landlock", No, "", nil}},
+	},
+	{
+		name: "a root behind a closed door", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["root"], files["root/roots"], files["root/roots/py"] = dir(0, 0o700), dir(0, 0o755), dir(0, 0o755)
+			w.Rootfs, w.RootPath = "py", "/root/roots/py"
+		},
+		failed: []string{"rootfs.search"},
+		says:   []says{{"rootfs.search", No, "", []string{"uid 1900000000", "chmod o+x /root"}}},
+	},
+	{
+		name: "the same for its owner", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["home"], files["home/ann"], files["home/ann/py"] = dir(0, 0o755), dir(1000, 0o700), dir(1000, 0o700)
+			w.Rootfs, w.RootPath = "py", "/home/ann/py"
+		},
+	},
+	{
+		name: "a root that isn't there", uid: 0,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Rootfs, w.RootPath = "py", "/srv/py" },
+		failed: []string{"rootfs", "rootfs.search"},
+		says:   []says{{"rootfs", No, "", []string{"[rootfs.py] path"}}},
+	},
+	{
+		name: "a state directory of another", uid: 1000,
+		set:    func(_ *Host, files fstest.MapFS, _ *Want) { files["run/user/1000/jailer"] = dir(0, 0o755) },
+		failed: []string{"state.dir"},
+		says:   []says{{"state.dir", No, "", []string{"/run/user/1000/jailer", "owned by uid 0"}}},
+	},
+	{
+		name: "a state directory that others write", uid: 0,
+		set:    func(_ *Host, files fstest.MapFS, _ *Want) { files["run/jailer"] = dir(0, 0o775) },
+		failed: []string{"state.dir"},
+	},
+	{
+		name: "a state directory that is a link", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["run/jailer"] = owned(0, 0o777|fs.ModeSymlink, "../tmp")
+		},
+		failed: []string{"state.dir"},
+	},
+	{
+		name: "the fallback", uid: 1000,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { files["run/user/1000"] = dir(0, 0o755) },
+		says: []says{{"state.dir", Yes, "", []string{"/tmp/jailer-1000", "fallback", "enable-linger"}}},
+	},
+	{
+		name: "a state directory that can't be made", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			h.Writable = func(string) error { return unix.EACCES }
+			w.StateDir = "/var/x/jailer"
+		},
+		failed: []string{"state.dir"},
+		says:   []says{{"state.dir", No, "", []string{"/var/x", "--state-dir"}}},
+	},
+	{
+		name: "a relative state directory", uid: 1000,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.StateDir = "x" },
+		failed: []string{"state.dir"},
+	},
+	{
+		name: "apport", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/sys/kernel/core_pattern"] = file("|/usr/share/apport/apport -p%p\n")
+		},
+		says: []says{{"core.pattern", No, "", []string{"/usr/share/apport/apport", "sysctl -w kernel.core_pattern=core"}}},
+	},
+}
+
+func run(c hostCase) []Finding {
+	h, files := fake(c.uid)
+	w := good()
+	if c.set != nil {
+		c.set(h, files, &w)
+	}
+	return h.Check(w)
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range hostCases {
+		t.Run(c.name, func(t *testing.T) {
+			found := run(c)
+			if got := Failed(found); !slices.Equal(got, c.failed) {
+				t.Errorf("failed: %q, want %q", got, c.failed)
+			}
+			for _, s := range c.says {
+				f := find(t, found, s.id)
+				if f.State != s.state || f.Cause != s.cause {
+					t.Errorf("%+v, want %s %q", f, s.state, s.cause)
+				}
+				for _, word := range s.words {
+					if !strings.Contains(f.Where+"\n"+f.Reason+"\n"+f.Hint, word) {
+						t.Errorf("%+v: no %q", f, word)
+					}
+				}
+			}
+			for i, f := range found {
+				if f.Reason == "" && !strings.HasPrefix(f.ID, "cgroup.") {
+					t.Errorf("%s: no reason", f.ID)
+				}
+				if f.Failed() && f.Hint == "" && f.State == No {
+					t.Errorf("%s: nothing that mends it", f.ID)
+				}
+				if slices.ContainsFunc(found[:i], func(g Finding) bool { return g.ID == f.ID }) {
+					t.Errorf("%s: twice", f.ID)
+				}
+			}
+		})
+	}
+}
+
+func TestParseRelease(t *testing.T) {
+	for _, c := range []struct {
+		in           string
+		major, minor int
+		ok           bool
+	}{
+		{"6.18.44-fc-v782", 6, 18, true}, {"5.14", 5, 14, true}, {"5.14-rc1", 5, 14, true}, {"6.8+", 6, 8, true},
+		{"", 0, 0, false}, {"6", 0, 0, false}, {"x.y", 0, 0, false}, {"6.", 6, 0, false},
+	} {
+		major, minor, ok := parseRelease(c.in)
+		if ok != c.ok || (ok && (major != c.major || minor != c.minor)) {
+			t.Errorf("%q: %d.%d %v", c.in, major, minor, ok)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package host
+
+import (
+	"io/fs"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/cgroup"
+)
+
+const wholeProc = `21 26 0:20 / /proc rw,relatime - proc proc rw
+22 21 0:33 / /proc/sys/fs/binfmt_misc rw - binfmt_misc binfmt_misc rw
+26 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+`
+
+// What Docker shows inside a container.
+const maskedProc = `700 600 0:50 / / rw,relatime - overlay overlay rw
+701 700 0:53 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
+720 701 0:53 /bus /proc/bus ro,nosuid,nodev,noexec,relatime - proc proc rw
+721 701 0:53 /sys /proc/sys ro,nosuid,nodev,noexec,relatime - proc proc rw
+722 701 0:57 / /proc/acpi ro,relatime - tmpfs tmpfs ro
+723 701 0:54 /null /proc/kcore rw,nosuid - tmpfs tmpfs rw,size=65536k
+724 701 0:54 /null /proc/keys rw,nosuid - tmpfs tmpfs rw,size=65536k
+`
+
+func file(text string) *fstest.MapFile { return owned(0, 0o644, text) }
+
+func dir(uid uint32, mode fs.FileMode) *fstest.MapFile { return owned(uid, mode|fs.ModeDir, "") }
+
+func owned(uid uint32, mode fs.FileMode, text string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte(text), Mode: mode, Sys: &syscall.Stat_t{Uid: uid, Gid: uid}}
+}
+
+// fake is a host on which everything works, for a user or for root.
+func fake(uid int) (*Host, fstest.MapFS) {
+	files := fstest.MapFS{
+		".":                                     dir(0, 0o755),
+		"proc/self/mountinfo":                   file(wholeProc),
+		"proc/self/ns/user":                     file(""),
+		"proc/sys/user/max_user_namespaces":     file("96364\n"),
+		"proc/sys/kernel/seccomp/actions_avail": file("kill_process kill_thread trap errno user_notif trace log allow\n"),
+		"proc/sys/kernel/core_pattern":          file("core\n"),
+		"etc/passwd":                            file("root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
+		"etc/subuid":                            file("ann:100000:65536\n"),
+		"etc/subgid":                            file("ann:100000:65536\n"),
+		"usr":                                   dir(0, 0o755),
+		"usr/bin":                               dir(0, 0o755),
+		"usr/bin/newuidmap":                     owned(0, 0o755|fs.ModeSetuid, ""),
+		"usr/bin/newgidmap":                     owned(0, 0o755|fs.ModeSetuid, ""),
+		"run":                                   dir(0, 0o755),
+		"run/user":                              dir(0, 0o755),
+		"run/user/1000":                         dir(1000, 0o700),
+		"tmp":                                   dir(0, 0o777|fs.ModeSticky),
+	}
+	h := &Host{
+		FS: files, UID: uid, GID: uid, Exe: "/opt/bin/jailer", Arch: "amd64", Release: "6.1.0-18-amd64",
+		Cgroups: func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+			return &cgroup.Layout{Mode: cgroup.ModeV2, Unified: &cgroup.Mount{Point: "/sys/fs/cgroup", V2: true}}, goodCgroups()
+		},
+		Try:      func(int, int) Trial { return Trial{} },
+		Landlock: func() (int, error) { return 4, nil },
+		Seccomp:  func() error { return nil },
+		Writable: func(string) error { return nil },
+		FileCaps: func(string) bool { return false },
+		Owner:    owner,
+	}
+	return h, files
+}
+
+func goodCgroups() []cgroup.Finding {
+	var out []cgroup.Finding
+	out = append(out, cgroup.Finding{ID: "cgroup.hierarchy", State: Yes, Reason: "cgroup v2"})
+	for _, c := range []string{"memory", "pids", "cpu"} {
+		out = append(out, cgroup.Finding{ID: "cgroup." + c, Controller: c, State: Yes, Where: "/sys/fs/cgroup/x", Reason: "cgroup v2"})
+	}
+	return append(out, cgroup.Finding{ID: "cgroup.kill", State: Yes}, cgroup.Finding{ID: "cgroup.nsdelegate", State: Yes},
+		cgroup.Finding{ID: "cgroup.swap", State: Yes})
+}
+
+// refuse makes the cgroup package say no for these controllers.
+func refuse(h *Host, id string, controllers ...string) {
+	h.Cgroups = func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+		found := goodCgroups()
+		for i, f := range found {
+			for _, c := range controllers {
+				if f.Controller == c {
+					u := &cgroup.Unavailable{Controller: c, File: "/sys/fs/cgroup/s/cgroup.controllers", ID: id, Reason: "not here", Hint: "mend it so", Err: unix.EACCES}
+					found[i].State, found[i].Where, found[i].Reason, found[i].Hint, found[i].Cause = No, u.File, u.Error(), u.Hint, u
+				}
+			}
+		}
+		return &cgroup.Layout{Mode: cgroup.ModeV2, Unified: &cgroup.Mount{Point: "/sys/fs/cgroup"}}, found
+	}
+}
+
+// good is what the built-in policy wants.
+func good() Want {
+	return Want{
+		UIDRange: [2]uint32{1900000000, 1900065535}, Seccomp: "default", Rootfs: "host",
+		CheckUIDRange: func(_, _ []byte) (string, string) { return "", "" },
+		Build:         Build{Seccomp: true},
+	}
+}
+
+func find(t *testing.T, fs []Finding, id string) Finding {
+	t.Helper()
+	for _, f := range fs {
+		if f.ID == id {
+			return f
+		}
+	}
+	t.Fatalf("no finding %q", id)
+	return Finding{}
+}

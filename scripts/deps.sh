@@ -1,0 +1,55 @@
+#!/bin/sh
+# deps.sh build|bench: installs Debian's or Ubuntu's packages that are missing.
+set -eu
+
+case "$1" in
+build)
+	# libseccomp compiles the filter, gcc PID 1 and libcontainer's C half. The
+	# cross compiler is for the arm64 build in `make lint`.
+	want="gcc libc6-dev libseccomp-dev linux-libc-dev pkg-config"
+	extra="gcc-aarch64-linux-gnu libc6-dev-arm64-cross shellcheck uidmap python3 git util-linux"
+	;;
+bench)
+	want="bubblewrap crun runc busybox-static"
+	extra=""
+	;;
+*)
+	echo "usage: $0 build|bench" >&2
+	exit 2
+	;;
+esac
+
+missing() {
+	for p in "$@"; do
+		dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$p"
+	done
+}
+
+if ! command -v dpkg-query >/dev/null; then
+	echo "deps: not Debian or Ubuntu: please install the equivalents of: $want" >&2
+	exit 0
+fi
+need=$(missing $want)
+more=$(missing $extra)
+[ -n "$need$more" ] || exit 0
+
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "deps: missing: $need$more" >&2
+		echo "deps: install them as root: apt-get install $need$more" >&2
+		[ -z "$need" ] && exit 0 || exit 1
+	fi
+	sudo=sudo
+fi
+echo "deps: installing: $need$more" >&2
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
+if [ -n "$need" ]; then
+	# shellcheck disable=SC2086
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $need >&2
+fi
+# What only tests use may be missing: they say so.
+for p in $more; do
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$p" >&2 ||
+		echo "deps: $p is not available here" >&2
+done
