@@ -237,7 +237,7 @@ func TestDoctorStateDir(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	if got := printable("a\x1b[31mé\x9b\n"); got != "a?[31mé??" {
+	if got := printable("a\x1b[31mé\u009b\n"); got != "a?[31mé??" {
 		t.Errorf("%q", got)
 	}
 }

@@ -325,6 +325,22 @@ var hostCases = []hostCase{
 		says:   []says{{"root.uid_range", No, "", []string{"taken", "take another"}}},
 	},
 	{
+		name: "root of a rootless container", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/uid_map"] = file("         0       1000          1\n         1     100000      65536\n")
+		},
+		failed: []string{"root.uid_range"},
+		says:   []says{{"root.uid_range", No, "", []string{"/proc/self/uid_map", "no ids 1900000000-1900065535"}}},
+	},
+	{
+		name: "root of a container, with a range that it has", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["proc/self/uid_map"] = file("         0       1000          1\n         1     100000      65536\n")
+			files["proc/self/gid_map"] = file("         0          0 4294967295\n")
+			w.UIDRange = [2]uint32{1, 65536}
+		},
+	},
+	{
 		name: "an old kernel", uid: 0,
 		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Release = "5.13.19-generic" },
 		failed: []string{"kernel.floor"},

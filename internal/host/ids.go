@@ -143,6 +143,41 @@ func (h *Host) uidRange(w Want) Finding {
 		f.State, f.Reason, f.Hint = No, reason, hint
 		return f
 	}
+	if m, hint := h.Unmapped(w.UIDRange[0], w.UIDRange[1]); m != "" {
+		f.State, f.Where, f.Hint = No, m, hint
+		f.Reason = fmt.Sprintf("jailer runs in a user namespace that has no ids %d-%d", w.UIDRange[0], w.UIDRange[1])
+		return f
+	}
 	f.Reason = fmt.Sprintf("nobody on this host has ids of %d-%d", w.UIDRange[0], w.UIDRange[1])
 	return f
+}
+
+// Unmapped gives the map, of the caller's user namespace, that lacks ids of
+// [lo, hi], and what mends it; "" is none. Root of a rootless container has a
+// few ids alone, and can't give a jail any other. A map that can't be read is
+// left to the kernel to judge.
+func (h *Host) Unmapped(lo, hi uint32) (file, hint string) {
+	for _, file := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		text, err := h.read(file)
+		if err == nil && !mapped(text, uint64(lo), uint64(hi)) {
+			return file, "set root.uid_range in the policy to ids that " + file + " has and nobody uses, or start the outer container with more ids"
+		}
+	}
+	return "", ""
+}
+
+// mapped tells whether one line of a map (user_namespaces(7)) covers the ids.
+func mapped(text string, lo, hi uint64) bool {
+	for l := range strings.Lines(text) {
+		p := strings.Fields(l)
+		if len(p) != 3 {
+			continue
+		}
+		first, err1 := strconv.ParseUint(p[0], 10, 32)
+		n, err2 := strconv.ParseUint(p[2], 10, 64)
+		if err1 == nil && err2 == nil && lo >= first && hi < first+n {
+			return true
+		}
+	}
+	return false
 }

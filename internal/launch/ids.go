@@ -2,9 +2,11 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
@@ -44,6 +46,12 @@ func (r *run) chooseIDs() error {
 	}
 	if err := policy.CheckUIDRange(r.plan.UIDRange, passwd, subuid); err != nil {
 		return err
+	}
+	if file, hint := host.Here().Unmapped(r.plan.UIDRange[0], r.plan.UIDRange[1]); file != "" {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "root.uid_range", Path: file, Hint: hint,
+			Message: fmt.Sprintf("this user namespace has no ids %d-%d of root.uid_range", r.plan.UIDRange[0], r.plan.UIDRange[1]),
+		}
 	}
 	r.ids = ids{uid: r.plan.UIDRange[0], gid: r.plan.UIDRange[0], owned: true}
 	return nil

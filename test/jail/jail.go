@@ -208,6 +208,7 @@ type Job struct {
 	Sh    string   // a shell script, or
 	Argv  []string
 	Stdin io.Reader
+	Input string          // the same, as text
 	Env   []string        // beside the caller's usual ones
 	Setup func(*exec.Cmd) // called before the start
 	Raw   bool            // without --json
@@ -256,6 +257,9 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = j.Stdin, &stdout, &stderr
+	if j.Input != "" {
+		cmd.Stdin = strings.NewReader(j.Input)
+	}
 	cmd.Env = append(cmd.Env, j.Env...)
 	cmd.WaitDelay = 20 * time.Second // a descriptor held by a survivor must not hang the test
 	if j.Setup != nil {

@@ -40,7 +40,7 @@ func TestInside(t *testing.T) {
 	each(t, []row{
 		{"capabilities, descriptors, identity", jail.Job{
 			Setup: inherited(t),
-			Sh: `grep -E "^(Cap[A-Za-z]+|NoNewPrivs|Seccomp|Groups):" /proc/self/status; ls -l /proc/self/fd; id; ls -A /root 2>&1; ls /home`,
+			Sh:    `grep -E "^(Cap[A-Za-z]+|NoNewPrivs|Seccomp|Groups):" /proc/self/status; ls -l /proc/self/fd; id; ls -A /root 2>&1; ls /home`,
 		}, func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
 			o.Ran(t)
 			out := o.Out()

@@ -19,13 +19,15 @@ func (yes) Read(b []byte) (int, error) { return copy(b, "y\n"), nil }
 func TestStdin(t *testing.T) {
 	each(t, []row{
 		{"31 none by default", jail.Job{Stdin: yes{}, Argv: []string{"cat"}}, says("")},
-		{"31 given", jail.Job{Stdin: strings.NewReader("abc"), Flags: []string{"--stdin", "-"}, Argv: []string{"cat"}}, says("abc")},
+		{"31 given", jail.Job{Input: "abc", Flags: []string{"--stdin", "-"}, Argv: []string{"cat"}}, says("abc")},
 		{"31 not read to its end", jail.Job{Stdin: yes{}, Flags: []string{"--stdin", "-"}, Argv: []string{"true"}}, says("")},
-		{"31 much", jail.Job{Stdin: io.LimitReader(yes{}, 8<<20), Flags: []string{"--stdin", "-"}, Sh: "wc -c"}, says("8388608\n")},
-		{"31 empty", jail.Job{Stdin: strings.NewReader(""), Flags: []string{"--stdin", "-"}, Argv: []string{"cat"}}, says("")},
+		{"31 much", jail.Job{Input: strings.Repeat("y\n", 4<<20), Flags: []string{"--stdin", "-"}, Sh: "wc -c"}, says("8388608\n")},
+		{"31 empty", jail.Job{Flags: []string{"--stdin", "-"}, Argv: []string{"cat"}}, says("")},
 		{"31 a file", jail.Job{Flags: []string{"--stdin", "/etc/passwd"}, Sh: "head -c 5"}, says("root:")},
 		{"31 a file that is not there", jail.Job{Flags: []string{"--stdin", "/nosuch"}, Sh: "echo RAN"},
-			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) { o.Refused(t, 125, jailer.CodeInvalidPath, "/nosuch") }},
+			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
+				o.Refused(t, 125, jailer.CodeInvalidPath, "/nosuch")
+			}},
 		{"31 no terminal", jail.Job{Sh: "tty; [ -t 0 ] || [ -t 1 ] || echo none"}, func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 			if o.Exited(t, 0); o.Out() != "not a tty\nnone\n" {
 				t.Error(o)
