@@ -106,7 +106,7 @@ func (o Options) extras(l *Layout) []Finding {
 		}
 	}
 	out := []Finding{kill}
-	if l.Mode == ModeV2 {
+	if kind, _ := l.choose(o.Need); kind == V2 {
 		f := Finding{ID: "cgroup.nsdelegate", State: Yes, Where: l.Unified.Point, Reason: "mounted with nsdelegate"}
 		if !l.Unified.NSDelegate {
 			f.State, f.Reason = No, "without nsdelegate a job that could mount cgroup2 could rewrite its own limits; jailer denies mount and user namespaces"

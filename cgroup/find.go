@@ -65,9 +65,6 @@ func Find(o Options) (*Base, error) {
 // Kind tells which interface holds the limits.
 func (b *Base) Kind() Kind { return b.kind }
 
-// Unified tells whether the host has cgroup v2 alone.
-func (b *Base) Unified() bool { return b.layout.Mode == ModeV2 }
-
 // Layout returns what Detect saw.
 func (b *Base) Layout() *Layout { return b.layout }
 
@@ -287,6 +284,13 @@ func orNothing(s []string) string {
 func pickV2(o Options, l *Layout) (candidate, *Unavailable) {
 	if l.Unified.ReadOnly {
 		return candidate{}, readOnly(list(o.Need), *l.Unified)
+	}
+	// libcontainer knows no other place.
+	if l.Unified.Point != o.Root {
+		return candidate{}, &Unavailable{
+			Controller: list(o.Need), File: l.Unified.Point, ID: "cgroup.mountpoint",
+			Reason: "cgroup v2 is mounted, but not at " + o.Root, Hint: "mount -t cgroup2 none " + o.Root,
+		}
 	}
 	cs, u := candidatesV2(o, l)
 	if u != nil {

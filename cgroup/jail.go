@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,13 +98,27 @@ func (j *Jail) give(dir string) error {
 
 // InitPath is the cgroup for libcontainer's init as libcontainer wants it, from
 // the mount point of the hierarchy; "" on v1, where init stays in the
-// launcher's cgroup. libcontainer makes and removes it.
+// launcher's cgroup. Either libcontainer makes it, or Adopt does; Remove removes
+// it with the rest.
 func (j *Jail) InitPath() string {
 	if j.base.kind == V1 {
 		return ""
 	}
 	p := j.places[0]
 	return strings.TrimPrefix(filepath.Join(p.dir, "init"), strings.TrimSuffix(p.mount.Point, "/"))
+}
+
+// Adopt makes the cgroup of InitPath and moves pid there: PID 1, before it has
+// started anything. On v1 it does nothing.
+func (j *Jail) Adopt(pid int) error {
+	if j.base.kind == V1 {
+		return nil
+	}
+	dir := filepath.Join(j.places[0].dir, "init")
+	if err := j.base.o.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fail("mkdir", dir, "", err)
+	}
+	return j.base.o.write(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(pid))
 }
 
 // Paths returns the jail's directories, as Plan did.

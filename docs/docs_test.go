@@ -30,7 +30,7 @@ var ids = func() (out []string) {
 	return out
 }()
 
-// states are the words of the second column. The value says whether a row with
+// states are the words of the column “state”. The value says whether a row with
 // it has to name a test.
 var states = map[string]bool{"yes": true, "in part": true, "not yet": false, "guidance": false}
 
@@ -79,6 +79,12 @@ func TestGuarantees(t *testing.T) {
 	}
 	if tests == 0 {
 		t.Error("no test is named")
+	}
+	// What a row of guidance refers to is there.
+	for _, m := range regexp.MustCompile(`\(\.\./README\.md#[a-z-]+\), “([^”]+)”`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(read(t, "../README.md"), "\n## "+m[1]+"\n") {
+			t.Errorf("README.md has no section %q", m[1])
+		}
 	}
 }
 

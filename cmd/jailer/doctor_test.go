@@ -12,6 +12,7 @@ import (
 
 	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/internal/state"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 const doctorUID = 54321
@@ -92,12 +93,15 @@ func doctorJSON(t *testing.T, bin string, uid int, args ...string) (doctorDoc, i
 // where it says no a run is refused, for a reason that it names.
 func TestDoctorForeseesRun(t *testing.T) {
 	dir, bin := doctorHome(t)
+	closedRoot(t, dir)
 	policies := map[string]string{"builtin": ""}
 	for name, text := range map[string]string{
 		"best-effort": "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n",
 		"required":    "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\nrequire = [\"userns\", \"memory\"]\n",
 		"apparmor":    "version = 1\nextends = \"builtin\"\n[profiles.default]\nextends = \"default\"\napparmor = \"required\"\n",
 		"uid range":   "version = 1\nextends = \"builtin\"\n[root]\nuid_range = \"1-70000\"\n",
+		"closed root": "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[rootfs.r]\npath = \"" + dir + "/closed/r\"\n[profiles.default]\nextends = \"default\"\nrootfs = \"r\"\n",
+		"no root":     "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[rootfs.r]\npath = \"" + dir + "/nosuch\"\n[profiles.default]\nextends = \"default\"\nrootfs = \"r\"\n",
 		"range":       "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\nids = \"range\"\n",
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "")+".toml")
@@ -152,6 +156,94 @@ func TestDoctorForeseesRun(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// closedRoot makes dir/closed/r, a root with a shell, below a directory that
+// nobody but its owner may search.
+func closedRoot(t *testing.T, dir string) {
+	t.Helper()
+	sh, err := os.ReadFile(need.Program(t, "busybox"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "closed/r")
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "bin/sh"), sh, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "closed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDoctorForeseesState puts the state where root's jails can't go.
+func TestDoctorForeseesState(t *testing.T) {
+	need.Root(t)
+	dir, bin := doctorHome(t)
+	closedRoot(t, dir)
+	state := filepath.Join(dir, "closed/state")
+	d, code := doctorJSON(t, bin, 0, "--state-dir", state)
+	out, _, ran := jailerAs(t, bin, 0, "--state-dir", state, "run", "--json", "--", "sh", "-c", "echo RAN")
+	if code != 1 || !slices.Contains(d.Failed, "rootfs.search") || ran != 125 || !strings.Contains(out, `"reason":"rootfs.search"`) {
+		t.Errorf("doctor: %d %q; run: %d %s", code, d.Failed, ran, out)
+	}
+}
+
+// TestDoctorForeseesNesting covers a part of /proc, as container runtimes do,
+// and takes user namespaces away from a namespace that the test makes itself.
+func TestDoctorForeseesNesting(t *testing.T) {
+	unshare := need.Program(t, "unshare")
+	need.Root(t)
+	dir, bin := doctorHome(t)
+	max := func() string {
+		b, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := max()
+	for _, c := range []struct {
+		name, want string
+		uid        int
+		args       []string
+		script     string
+	}{
+		{"masked proc", "proc.fresh", 0, []string{"--mount", "--propagation", "private"}, "mount --bind /dev/null /proc/cpuinfo"},
+		// The sysctl is one of each user namespace; a user can't reach another's.
+		{"no user namespaces", "userns.max", doctorUID, []string{"--user", "--map-root-user"}, "echo 0 > /proc/sys/user/max_user_namespaces"},
+		{"ids that aren't mapped", "root.uid_range", doctorUID, []string{"--user", "--map-root-user"}, "true"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state := filepath.Join(dir, c.want)
+			if err := os.Mkdir(state, 0o711); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(state, c.uid, c.uid); err != nil {
+				t.Fatal(err)
+			}
+			sh := func(args ...string) (string, string, int) {
+				return jailerAs(t, unshare, c.uid, append(slices.Concat(c.args, []string{"sh", "-c", c.script + ` && exec "$@"`, "sh", bin, "--state-dir", state}), args...)...)
+			}
+			out, errs, code := sh("doctor", "--json")
+			var d doctorDoc
+			if err := json.Unmarshal([]byte(out), &d); err != nil {
+				t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+			}
+			if code != 1 || !slices.Contains(d.Failed, c.want) || d.find(c.want).Hint == "" {
+				t.Errorf("exit %d, failed %q, %+v", code, d.Failed, d.find(c.want))
+			}
+			out, errs, code = sh("run", "--json", "--", "sh", "-c", "echo RAN")
+			if code != 125 || !strings.Contains(out, `"reason":"`+c.want+`"`) || strings.Contains(out, `RAN\n`) {
+				t.Errorf("run: exit %d: %s%s", code, out, errs)
+			}
+		})
+	}
+	if after := max(); after != before {
+		t.Errorf("user.max_user_namespaces of the host was %s, is %s", before, after)
 	}
 }
 
@@ -224,7 +316,9 @@ func TestDoctorStateDir(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range host.Here().Check(host.Want{
+			h := host.Here()
+			h.Try = func(int, int) host.Trial { return host.Trial{} } // it would start this test program
+			for _, f := range h.Check(host.Want{
 				StateDir: c.dir, RuntimeDir: c.xdg, Seccomp: "default",
 				CheckUIDRange: func(_, _ []byte) (string, string) { return "", "" },
 			}) {

@@ -42,7 +42,7 @@ the host failed, and the reason is on standard error; 126 refused by policy, or
 not executable; 127 not found in the jail; 128+n ended by signal n. The command
 may itself exit with 124 to 127: the status in the result is the truth.`,
 		Example: `  jailer run -- python3 -c 'print(6*7)'
-  jailer run --memory 64M --timeout 5s --json -- ./a.out
+  jailer run --memory 64M --timeout 5s --json -- python3 -c 'bytearray(1 << 28)'
   jailer run --stdin - -- sort < names.txt`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.run(f, args) },
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
+	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer/configs"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -21,10 +23,11 @@ func capabilities(c *specs.LinuxCapabilities) *configs.Capabilities {
 }
 
 // hideCgroups makes every cgroup mount read-only for this thread, for as long
-// as the container starts: libcontainer, which joins all v1 hierarchies one by
-// one (5 to 15 ms each for the first), finds that it can't and leaves PID 1
-// where it is. It ignores EROFS when told that its cgroups are rootless and
-// unnamed. The job is placed by descriptors that were opened before.
+// as the container starts: libcontainer, which on v1 joins all hierarchies one
+// by one (5 to 15 ms each for the first), and on v2 enables all controllers from
+// the root down, finds that it can't and leaves PID 1 where it is. It ignores
+// EROFS when told that its cgroups are rootless and unnamed. PID 1 and the job
+// are placed by us.
 //
 // The mount namespace belongs to the calling thread (unshare(2), CLONE_NEWNS);
 // nothing of the host's changes, and the returned function leaves it again.
@@ -51,10 +54,33 @@ func hideCgroups() (restore func() error, err error) {
 		cwd.Close()
 		return nil, fmt.Errorf("own mount namespace for the launcher's thread: %w", err)
 	}
-	if err := readOnlyCgroups(); err != nil {
+	err = readOnlyCgroups()
+	if err == nil {
+		err = pinHandle()
+	}
+	if err != nil {
 		return nil, errors.Join(err, restore())
 	}
 	return restore, nil
+}
+
+var (
+	pinOnce sync.Once
+	pinned  *os.File // never closed
+	pinErr  error
+)
+
+// pinHandle makes libcontainer open its handle of /sys/fs/cgroup, which it does
+// once in a process's life, in this mount namespace, where it is read-only; and
+// keeps the namespace, with which the handle would lose its place: every "no
+// such file" would then be an error that libcontainer doesn't recognize.
+func pinHandle() error {
+	pinOnce.Do(func() {
+		if pinned, pinErr = os.Open("/proc/thread-self/ns/mnt"); pinErr == nil {
+			_, _ = cgroups.ReadFile("/sys/fs/cgroup", "cgroup.controllers")
+		}
+	})
+	return pinErr
 }
 
 func readOnlyCgroups() error {

@@ -33,7 +33,7 @@ type Build struct {
 // Check runs every probe. The order is that of docs/host-setup.md.
 func (h *Host) Check(w Want) []Finding {
 	uid, gid := h.jailIDs(w)
-	t := h.Try(uid, gid)
+	t := h.Try(h.trialIDs(uid, gid))
 	var out []Finding
 	out = append(out, h.kernel()...)
 	out = append(out, build(w.Build)...)
@@ -54,6 +54,15 @@ func (h *Host) jailIDs(w Want) (uid, gid int) {
 		return int(w.UIDRange[0]), int(w.UIDRange[0])
 	}
 	return h.UID, h.GID
+}
+
+// trialIDs are those of the jail, unless the caller couldn't map them anyway,
+// which root.uid_range says.
+func (h *Host) trialIDs(uid, gid int) (int, int) {
+	if file, _ := h.Unmapped(uint32(uid), uint32(uid)); file != "" {
+		return h.UID, h.GID
+	}
+	return uid, gid
 }
 
 // Failed lists the ids of what a run would be refused for.
@@ -102,7 +111,7 @@ func required(w Want, found []Finding) []Finding {
 			f.State, f.Reason = Unknown, "not known to this version of jailer"
 		}
 		if by != "" {
-			f.Reason, f.Hint = "rests on "+by, "mend "+by
+			f.Reason, f.Hint = "rests on "+by, "see "+by
 		}
 		out = append(out, f)
 	}

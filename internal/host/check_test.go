@@ -45,7 +45,7 @@ var hostCases = []hostCase{
 		failed: []string{"userns.apparmor", "userns.create"},
 		says: []says{
 			{"userns.apparmor", No, "", []string{"AppArmor restricts", "apparmor_parser -r", `"/opt/bin/jailer"`, "userns,", "kernel.apparmor_restrict_unprivileged_userns=0"}},
-			{"userns.create", No, "", []string{"mend userns.apparmor", "permission denied"}},
+			{"userns.create", No, "", []string{"see userns.apparmor", "permission denied"}},
 		},
 	},
 	{
@@ -77,7 +77,7 @@ var hostCases = []hostCase{
 		failed: []string{"userns.max", "userns.create"},
 		says: []says{
 			{"userns.max", No, "", []string{"sysctl -w user.max_user_namespaces=15000"}},
-			{"userns.create", No, "", []string{"mend userns.max"}},
+			{"userns.create", No, "", []string{"see userns.max"}},
 		},
 	},
 	{
@@ -149,6 +149,20 @@ var hostCases = []hostCase{
 		failed: []string{"userns.create"},
 	},
 	{
+		// What the kernel did counts, whatever the mounts look like.
+		name: "whole /proc, and refused", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Try = func(int, int) Trial { return Trial{stepProc, unix.EPERM} }
+		},
+		failed: []string{"proc.fresh"},
+		says:   []says{{"proc.fresh", No, "", []string{"operation not permitted", "unmask=ALL"}}, {"userns.create", Yes, "", nil}},
+	},
+	{
+		name: "masked /proc, and permitted", uid: 1000,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { files["proc/self/mountinfo"] = file(maskedProc) },
+		says: []says{{"proc.fresh", Yes, "", nil}},
+	},
+	{
 		name: "read-only /proc", uid: 1000,
 		set: func(h *Host, files fstest.MapFS, _ *Want) {
 			files["proc/self/mountinfo"] = file("21 26 0:20 / /proc ro,relatime - proc proc rw\n")
@@ -179,7 +193,7 @@ var hostCases = []hostCase{
 		},
 		failed: []string{"require.memory"},
 		says: []says{
-			{"require.memory", No, "", []string{"mend cgroup.memory"}}, {"require.userns", Yes, "", nil},
+			{"require.memory", No, "", []string{"see cgroup.memory"}}, {"require.userns", Yes, "", nil},
 			{"require.seccomp", Yes, "", nil}, {"require.workspace", Yes, "", nil},
 		},
 	},
@@ -414,26 +428,69 @@ var hostCases = []hostCase{
 		says: []says{{"landlock", No, "", nil}},
 	},
 	{
+		// Its files are opened with the launcher's rights.
 		name: "a root behind a closed door", uid: 0,
 		set: func(_ *Host, files fstest.MapFS, w *Want) {
-			files["root"], files["root/roots"], files["root/roots/py"] = dir(0, 0o700), dir(0, 0o755), dir(0, 0o755)
-			w.Rootfs, w.RootPath = "py", "/root/roots/py"
+			files["root"], files["root/py"], files["root/py/usr"] = dir(0, 0o700), dir(0, 0o700), dir(0, 0o755)
+			w.Rootfs, w.RootPath = "py", "/root/py"
 		},
-		failed: []string{"rootfs.search"},
-		says:   []says{{"rootfs.search", No, "", []string{"uid 1900000000", "chmod o+x /root"}}},
+		says: []says{{"rootfs", Yes, "", nil}, {"rootfs.entries", Yes, "", nil}, {"rootfs.search", Yes, "", nil}},
+	},
+	{
+		name: "a root that the job can't enter", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["srv/py/usr"], files["srv/py/home"] = dir(0, 0o750), dir(0, 0o700)
+			w.Rootfs, w.RootPath = "py", "/srv/py"
+		},
+		says: []says{{"rootfs.entries", No, "", []string{"chmod o+rx /srv/py/usr"}}},
 	},
 	{
 		name: "the same for its owner", uid: 1000,
 		set: func(_ *Host, files fstest.MapFS, w *Want) {
-			files["home"], files["home/ann"], files["home/ann/py"] = dir(0, 0o755), dir(1000, 0o700), dir(1000, 0o700)
+			files["home/ann/py/usr"] = dir(1000, 0o700)
 			w.Rootfs, w.RootPath = "py", "/home/ann/py"
 		},
+		says: []says{{"rootfs.entries", Yes, "", nil}},
+	},
+	{
+		name: "the same for its owner, whose job has another id", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["home/ann/py/usr"] = dir(1000, 0o700)
+			w.Rootfs, w.RootPath, w.IDRange = "py", "/home/ann/py", true
+		},
+		says: []says{{"rootfs.entries", No, "", nil}},
 	},
 	{
 		name: "a root that isn't there", uid: 0,
 		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Rootfs, w.RootPath = "py", "/srv/py" },
-		failed: []string{"rootfs", "rootfs.search"},
+		failed: []string{"rootfs"},
 		says:   []says{{"rootfs", No, "", []string{"[rootfs.py] path"}}},
+	},
+	{
+		name: "an empty root", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["srv/py"] = dir(0, 0o755)
+			w.Rootfs, w.RootPath = "py", "/srv/py"
+		},
+		failed: []string{"rootfs"},
+	},
+	{
+		name: "no /usr", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			for _, f := range []string{"usr", "usr/bin", "usr/bin/newuidmap", "usr/bin/newgidmap"} {
+				delete(files, f)
+			}
+		},
+		failed: []string{"rootfs"},
+	},
+	{
+		name: "state behind a closed door", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["root"], files["root/a"] = dir(0, 0o700), dir(0, 0o755)
+			w.StateDir = "/root/a/b/jailer"
+		},
+		failed: []string{"rootfs.search"},
+		says:   []says{{"rootfs.search", No, "", []string{"uid 1900000000", "chmod o+x /root", "--state-dir"}}},
 	},
 	{
 		name: "a state directory of another", uid: 1000,
@@ -535,6 +592,35 @@ func TestParseRelease(t *testing.T) {
 		major, minor, ok := parseRelease(c.in)
 		if ok != c.ok || (ok && (major != c.major || minor != c.minor)) {
 			t.Errorf("%q: %d.%d %v", c.in, major, minor, ok)
+		}
+	}
+}
+
+func TestMapped(t *testing.T) {
+	const text = "         0       1000          1\n         1     100000      65536\n"
+	for _, c := range []struct {
+		text   string
+		lo, hi uint64
+		want   bool
+	}{
+		{text, 1, 65536, true}, {text, 1, 65537, false}, {text, 0, 1, false}, {text, 0, 0, true}, {text, 65537, 65537, false},
+		{"0 0 4294967295", 1900000000, 1900065535, true}, {"0 0 4294967295", 4294967295, 4294967295, false}, {"", 0, 0, false}, {"x y z", 0, 0, false},
+	} {
+		if got := mapped(c.text, c.lo, c.hi); got != c.want {
+			t.Errorf("%q has %d-%d: %v", c.text, c.lo, c.hi, got)
+		}
+	}
+}
+
+func TestSubordinateRange(t *testing.T) {
+	const text = "# ann:1:65536\nann:x:65536\nann:100000:65534\nbob:1:65536\nann:0:70000\n1000:300000:65535\nann:400000:65536\n"
+	for _, c := range []struct {
+		name, id string
+		first    uint32
+		ok       bool
+	}{{"ann", "1000", 300000, true}, {"ann", "7", 400000, true}, {"carl", "9", 0, false}, {"bob", "8", 1, true}} {
+		if first, ok := SubordinateRange(text, c.name, c.id); first != c.first || ok != c.ok {
+			t.Errorf("%s: %d, %v", c.name, first, ok)
 		}
 	}
 }

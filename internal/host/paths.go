@@ -1,50 +1,94 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// rootfs judges the directory of the profile's root: that it is there, and that
-// the jail's uid, which is nobody's as root, may search the way to it.
+// rootfs judges the directory of the profile's root, and the way to where it is
+// put together. libcontainer opens what it binds with the launcher's rights, so
+// the way to the root itself may be closed to the jail's uid; but it remounts the
+// skeleton, below the state directory, with the jail's, which are nobody's as root.
 func (h *Host) rootfs(w Want, uid, gid int) []Finding {
-	there := Finding{ID: "rootfs", Needed: true, State: Yes, Where: "/usr", Reason: "a read-only view of this host's /usr; it shares the page cache, so it is for one trust domain"}
-	search := Finding{ID: "rootfs.search", Needed: true, State: Yes, Where: "/usr", Reason: "the jail's uid may search it"}
-	dir := "/usr"
-	if w.RootPath != "" {
-		dir = path.Clean(w.RootPath)
-		there.Where, search.Where = dir, dir
-		there.Reason = fmt.Sprintf("root %q is a directory", w.Rootfs)
-	}
-	i, err := h.stat(dir)
-	switch {
-	case absent(err):
-		there.State, there.Reason, there.Hint = No, "is not there", "unpack a root file system there, or correct [rootfs."+w.Rootfs+"] path in the policy"
-	case err != nil:
-		there.State, there.Reason, there.Hint = Unknown, "can't be looked at: "+cause(err), "chmod o+x the directories above "+dir
-	case !i.IsDir():
-		there.State, there.Reason, there.Hint = No, "is not a directory", "correct [rootfs."+w.Rootfs+"] path in the policy"
-	}
-	parts := strings.Split(strings.TrimPrefix(dir, "/"), "/")
-	for n := range len(parts) + 1 {
-		at := "/" + strings.Join(parts[:n], "/")
+	state, _ := h.statePath(w)
+	search := Finding{ID: "rootfs.search", Needed: true, State: Yes, Where: state, Reason: "the jail's uid may search the way to the state directory"}
+	for at := path.Dir(state); ; at = path.Dir(at) {
 		i, err := h.stat(at)
-		if err != nil {
+		if err != nil && !absent(err) {
 			search.State, search.Where, search.Reason = Unknown, at, "can't be looked at: "+cause(err)
-			search.Hint = "mend rootfs"
-			break
-		}
-		if !h.searchable(i, uid, gid) {
+			search.Hint = "name another with --state-dir"
+		} else if err == nil && !h.searchable(i, uid, gid) {
 			search.State, search.Where = No, at
-			search.Reason = fmt.Sprintf("uid %d, as which the jail runs, may not search it (mode %04o)", uid, i.Mode().Perm())
-			search.Hint = "chmod o+x " + at
+			search.Reason = fmt.Sprintf("uid %d, as which the jail starts, may not search it (mode %04o)", uid, i.Mode().Perm())
+			search.Hint = "chmod o+x " + at + ", or name another state directory with --state-dir"
+		}
+		if at == "/" || at == "." {
 			break
 		}
 	}
-	return []Finding{there, search}
+	if w.RootPath == "" {
+		return []Finding{h.hostView(), search}
+	}
+	if w.IDRange {
+		uid, gid = -1, -1 // the job's own id: neither owner nor group of anything
+	}
+	there, entries := h.directory(w, uid, gid)
+	return []Finding{there, entries, search}
+}
+
+func (h *Host) hostView() Finding {
+	f := Finding{ID: "rootfs", Needed: true, State: Yes, Where: "/usr"}
+	f.Reason = "a read-only view of this host's /usr; it shares the page cache, so it is for one trust domain"
+	if i, err := h.stat("/usr"); err != nil || !i.IsDir() {
+		f.State, f.Reason, f.Hint = No, "this host has no /usr that can be shown", `name a [rootfs.NAME] path in the policy`
+	}
+	return f
+}
+
+// notShown are the entries of a root that a jail has its own of.
+var notShown = []string{"proc", "dev", "sys", "tmp", "workspace", "home", "run", "root", "boot", "lost+found", "var"}
+
+// maxEntries is how many top-level entries a root may have: each becomes a mount.
+const maxEntries = 64
+
+func (h *Host) directory(w Want, uid, gid int) (there, open Finding) {
+	dir := path.Clean(w.RootPath)
+	there = Finding{ID: "rootfs", Needed: true, State: Yes, Where: dir, Reason: fmt.Sprintf("root %q is a directory", w.Rootfs)}
+	open = Finding{ID: "rootfs.entries", State: Yes, Where: dir, Reason: "the job may search what the root shows"}
+	correct := "unpack a root file system there, or correct [rootfs." + w.Rootfs + "] path in the policy"
+	entries, err := fs.ReadDir(h.FS, rel(dir))
+	switch {
+	case absent(err), errors.Is(err, unix.ENOTDIR):
+		there.State, there.Reason, there.Hint = No, "is no directory", correct
+	case err != nil:
+		there.State, there.Reason, there.Hint = Unknown, "can't be read: "+cause(err), "let this user read and search "+dir
+	case len(entries) == 0:
+		there.State, there.Reason, there.Hint = No, "is empty", correct
+	case len(entries) > maxEntries:
+		there.State, there.Reason, there.Hint = No, fmt.Sprintf("has %d entries, more than %d", len(entries), maxEntries), correct
+	}
+	if there.State != Yes {
+		open.State, open.Reason, open.Hint = Unknown, "the root can't be read", "see rootfs"
+		return there, open
+	}
+	var closed []string
+	for _, e := range entries {
+		if i, err := e.Info(); err == nil && i.IsDir() && !slices.Contains(notShown, e.Name()) && !h.searchable(i, uid, gid) {
+			closed = append(closed, path.Join(dir, e.Name()))
+		}
+	}
+	if len(closed) > 0 {
+		open.State, open.Reason = No, "the job may not search "+short(closed)
+		open.Hint = "chmod o+rx " + strings.Join(closed, " ")
+	}
+	return there, open
 }
 
 func (h *Host) searchable(i fs.FileInfo, uid, gid int) bool {

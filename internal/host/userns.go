@@ -137,7 +137,7 @@ func (h *Host) create(t Trial, switches []Finding) Finding {
 	}
 	for _, s := range switches {
 		if s.State == No {
-			f.Hint = "mend " + s.ID
+			f.Hint = "see " + s.ID
 			return f
 		}
 	}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/limits"
 )
@@ -45,7 +47,9 @@ func (r *run) cgroupFiles(extra []*os.File, p *pid1.Payload) ([]*os.File, error)
 		p.Flags |= pid1.NewCgroup
 		return extra, nil
 	}
-	if r.base.Unified() {
+	// By kind, never by what else is mounted: a v1 cpuacct beside a v2 hierarchy
+	// that holds the limits changes nothing.
+	if r.base.Kind() == cgroup.V2 {
 		dir, err := r.job.Dir()
 		if err != nil {
 			return extra, err
@@ -57,6 +61,9 @@ func (r *run) cgroupFiles(extra []*os.File, p *pid1.Payload) ([]*os.File, error)
 	procs, err := r.job.Procs()
 	if err != nil {
 		return extra, err
+	}
+	if len(procs) == 0 {
+		return extra, errors.New("no cgroup to put the command into") // it would run without limits
 	}
 	p.Flags |= pid1.UnshareCgroupNS
 	for i := range procs {
@@ -70,7 +77,7 @@ func (r *run) cgroupFiles(extra []*os.File, p *pid1.Payload) ([]*os.File, error)
 // after a pause waits 5 to 15 ms for an RCU grace period; PID 1's would.
 // The returned function ends it.
 func (r *run) keepCgroupWarm() func() {
-	if r.job == nil || r.base.Unified() {
+	if r.job == nil || r.base.Kind() == cgroup.V2 {
 		return func() {}
 	}
 	f, err := r.base.OwnProcs()

@@ -134,6 +134,10 @@ func probeUserNamespaces() error {
 func unavailable(err error) error {
 	e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Err: err}
 	var u *cgroup.Unavailable
+	var ce *cgroup.Error
+	if errors.As(err, &ce) {
+		e.Hint = ce.Hint
+	}
 	if errors.As(err, &u) {
 		e.Reason, e.Hint = u.ID, u.Hint
 		if os.Geteuid() != 0 {
@@ -211,21 +215,21 @@ func raiseNproc() error {
 func (r *run) makeState() error {
 	dir, err := state.Open(r.o.StateDir, r.o.XDGRuntimeDir)
 	if err != nil {
-		return &jailer.Error{
-			Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Message: "no state directory", Err: err,
-			Hint: "name one that this user owns with --state-dir",
-		}
+		return noState(err)
 	}
 	if dir.Hint != "" {
 		r.log.Debug(dir.Hint)
 	}
 	if r.ids.owned {
 		uid, err := dir.TakeUID(r.plan.UIDRange[0], r.plan.UIDRange[1])
-		if err != nil {
+		if errors.Is(err, state.ErrNoUID) {
 			return &jailer.Error{
 				Code: jailer.CodeSessionLimit, Retryable: true, Err: err,
 				Hint: "widen root.uid_range in the policy",
 			}
+		}
+		if err != nil {
+			return noState(err)
 		}
 		r.ids.uid, r.ids.gid = uid.ID, uid.ID
 		r.later(uid.Release)
@@ -242,7 +246,7 @@ func (r *run) makeState() error {
 		}
 	}
 	if err != nil {
-		return err
+		return noState(err)
 	}
 	r.session = s
 	r.later(func() error {
@@ -253,4 +257,11 @@ func (r *run) makeState() error {
 		return s.Remove()
 	})
 	return nil
+}
+
+func noState(err error) error {
+	return &jailer.Error{
+		Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Message: "the state directory can't be used", Err: err,
+		Hint: "name one that this user owns, on a file system with room, with --state-dir",
+	}
 }

@@ -57,7 +57,7 @@ func (r *run) startContainer() error {
 		ID:         r.o.ID,
 		StateDir:   r.privateDir("container"),
 		Spec:       spec.ForInit(r.spec, []string{"/proc/self/fd/" + strconv.Itoa(fdInit)}),
-		CgroupPath: r.spec.Linux.CgroupsPath,
+		CgroupPath: r.initPath(),
 		Stdin:      stdio.stdin, Stdout: stdio.stdout, Stderr: stdio.stderr,
 		Extra:  extra,
 		Logger: r.log,
@@ -67,7 +67,24 @@ func (r *run) startContainer() error {
 	}
 	r.con = con
 	r.later(r.removeContainer)
+	if r.jail != nil && r.initPath() == "" {
+		if err := r.jail.Adopt(con.Pid()); err != nil {
+			return unavailable(err)
+		}
+	}
 	return writePIDFile(pidFile, con.Pid())
+}
+
+// initPath is the cgroup into which libcontainer puts PID 1; "" where we do it
+// ourselves. On v2 libcontainer enables every controller of the host in every
+// cgroup from the root down to its own (cgroups/fs2.CreateCgroupPath). In a
+// delegated subtree that reaches no further than the delegation; for root it
+// would change the whole host, and outlast the run.
+func (r *run) initPath() string {
+	if r.ids.owned {
+		return ""
+	}
+	return r.spec.Linux.CgroupsPath
 }
 
 // Step 10: PID 1 starts the job, or says which step of it failed. Only now is
@@ -147,6 +164,9 @@ func startError(err error) error {
 				e.Reason, e.Hint = f.ID, f.Hint
 			}
 		}
+	case strings.Contains(text, "no cgroup mount found") || strings.Contains(text, "mountpoint for devices not found"):
+		// libcontainer can't do without, even where it has nothing to write.
+		e.Reason, e.Hint = "cgroup.mounted", "mount one (`mount -t cgroup2 none /sys/fs/cgroup` as root)"
 	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
 		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
 	}

@@ -18,6 +18,7 @@ import (
 // Process is one process as the host sees it.
 type Process struct {
 	PID     int
+	Parent  int
 	UID     [4]int // real, effective, saved, file system
 	Name    string
 	Cmdline string
@@ -55,6 +56,8 @@ func Processes(t testing.TB) []Process {
 				for i, f := range strings.Fields(v) {
 					p.UID[i], _ = strconv.Atoi(f)
 				}
+			case "PPid":
+				p.Parent, _ = strconv.Atoi(v)
 			case "NSpid":
 				p.NSpid = len(strings.Fields(v))
 			}

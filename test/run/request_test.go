@@ -61,7 +61,7 @@ func TestRequestRefused(t *testing.T) {
 		{"argv as text", `{"argv":"echo RAN"}`, "argv"},
 		{"argv empty", `{"argv":[]}`, "argv"},
 		{"NUL in argv", `{"argv":["echo","\u0000"]}`, "argv[1]"},
-		{"bad UTF-8", "{\"argv\":[\"echo\",\"\xff\"]}", "argv[1]"},
+		{"bad UTF-8", "{\"argv\":[\"echo\",\"\xff\"]}", "UTF-8"},
 		{"relative cwd", `{` + ran + `,"cwd":"tmp"}`, "cwd"},
 		{"cwd in proc", `{` + ran + `,"cwd":"/proc/self/fd/9"}`, "cwd"},
 		{"= in a name", `{` + ran + `,"env":{"A=B":"c"}}`, "env"},

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/jailer-project/jailer"
+)
+
+const manPage = "../../docs/man/jailer-run.1.md"
+
+// manSections reads the page: its level-one sections by name.
+func manSections(t *testing.T) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(manPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(b), "% JAILER-RUN 1\n") {
+		t.Error("no title line: go-md2man makes the header of it")
+	}
+	out := map[string]string{}
+	for part := range strings.SplitSeq("\n"+string(b), "\n# ") {
+		name, text, _ := strings.Cut(part, "\n")
+		out[name] = text
+	}
+	return out
+}
+
+// manFlags are the flags that `jailer run --help` shows.
+func manFlags(t *testing.T) []string {
+	t.Helper()
+	root := (&app{}).command()
+	c, _, err := root.Find([]string{"run"})
+	if err != nil || c.Name() != "run" {
+		t.Fatalf("no command run: %v", err)
+	}
+	return flagsOf(c)
+}
+
+func flagsOf(c *cobra.Command) []string {
+	c.InitDefaultHelpFlag()
+	var names []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	c.NonInheritedFlags().VisitAll(add)
+	c.InheritedFlags().VisitAll(add)
+	slices.Sort(names)
+	return names
+}
+
+// TestManFlags: every flag of `jailer run` is in the page's OPTIONS and the other
+// way round, in alphabetical order; and the page mentions no flag that there isn't.
+func TestManFlags(t *testing.T) {
+	sections := manSections(t)
+	var listed []string
+	for line := range strings.Lines(sections["OPTIONS"]) {
+		if m := regexp.MustCompile(`^(?:\*\*-[a-z]\*\*, )?\*\*--([a-z-]+)\*\*`).FindStringSubmatch(line); m != nil {
+			listed = append(listed, m[1])
+		}
+	}
+	flags := manFlags(t)
+	if !slices.Equal(listed, flags) {
+		t.Errorf("the page has   %v\nthe program has %v", listed, flags)
+	}
+	for name, text := range sections {
+		for _, m := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(flags, m[1]) {
+				t.Errorf("%s mentions --%s", name, m[1])
+			}
+		}
+	}
+}
+
+// terms are the terms of a section's definition list: the line before ": …".
+func terms(section string) []string {
+	var out []string
+	lines := strings.Split(section, "\n")
+	for i, l := range lines {
+		if i > 0 && strings.HasPrefix(l, ": ") {
+			for _, m := range regexp.MustCompile(`\*\*([A-Za-z0-9.]+)\*\*`).FindAllStringSubmatch(lines[i-1], -1) {
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
+
+// members are the names of a type's members in JSON; those of an inner object
+// are joined to its own.
+func members(typ reflect.Type, prefix string) []string {
+	var out []string
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		if f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == typ.PkgPath() {
+			out = append(out, members(f.Type, prefix+name+".")...)
+			continue
+		}
+		out = append(out, prefix+name)
+	}
+	return out
+}
+
+// TestManDocuments: the page has every member of the documents, and no other.
+func TestManDocuments(t *testing.T) {
+	sections := manSections(t)
+	compare := func(t *testing.T, listed, want []string) {
+		t.Helper()
+		slices.Sort(listed)
+		slices.Sort(want)
+		if !slices.Equal(listed, want) {
+			t.Errorf("the page has      %v\nthe document has %v", listed, want)
+		}
+	}
+	t.Run("result", func(t *testing.T) {
+		want := append(members(reflect.TypeFor[jailer.Result](), ""),
+			"error.code", "error.message", "error.hint", "error.op", "error.retryable", "error.details.reason")
+		compare(t, terms(sections["RESULT DOCUMENT"]), want)
+	})
+	t.Run("request", func(t *testing.T) {
+		section := sections["REQUEST DOCUMENT"]
+		want := members(reflect.TypeFor[jailer.Request](), "")
+		var inner []string
+		want = slices.DeleteFunc(want, func(s string) bool {
+			name, limit := strings.CutPrefix(s, "limits.")
+			if limit {
+				inner = append(inner, name)
+			}
+			return limit
+		})
+		compare(t, terms(section), append(want, "limits"))
+		for _, name := range inner {
+			if !strings.Contains(section, "**"+name+"**") {
+				t.Errorf("limits.%s is missing", name)
+			}
+		}
+	})
+	t.Run("status", func(t *testing.T) {
+		for _, s := range []jailer.Status{
+			jailer.StatusExited, jailer.StatusSignaled, jailer.StatusTimedOut, jailer.StatusOOMKilled,
+			jailer.StatusOutputLimitExceeded, jailer.StatusAborted, jailer.StatusExpired,
+		} {
+			if !strings.Contains(sections["RESULT DOCUMENT"], "**"+string(s)+"**") {
+				t.Errorf("%s is missing", s)
+			}
+		}
+	})
+}
+
+// TestManExitStatus: each exit status that is ours has its entry.
+func TestManExitStatus(t *testing.T) {
+	section := manSections(t)["EXIT STATUS"]
+	for _, n := range []int{exitDeadline, exitFailed, exitNotExecutable, exitNotFound} {
+		if !strings.Contains(section, fmt.Sprintf("\n%d\n: ", n)) {
+			t.Errorf("%d is missing", n)
+		}
+	}
+	if !strings.Contains(section, fmt.Sprintf("\n%d+*n*\n: ", exitSignal)) {
+		t.Error("128+n is missing")
+	}
+}
+
+// TestManEnvironment compares the variables with those of a golden spec.
+func TestManEnvironment(t *testing.T) {
+	b, err := os.ReadFile("../../internal/launch/testdata/default-root.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(b), `"env": [`)
+	if !ok {
+		t.Fatal("the golden spec has no env")
+	}
+	text, _, _ = strings.Cut(text, "]")
+	want := map[string]string{}
+	for _, m := range regexp.MustCompile(`"([A-Za-z_]+)=(.*)"`).FindAllStringSubmatch(text, -1) {
+		want[m[1]] = m[2]
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(manSections(t)["ENVIRONMENT"]) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 2 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "variable" {
+			continue
+		}
+		for name := range strings.SplitSeq(cells[0], ",") {
+			got[strings.TrimSpace(name)] = strings.TrimSpace(cells[1])
+		}
+	}
+	if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
+		t.Errorf("the page has %v\nthe job has %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	for name, value := range got {
+		w := want[name]
+		switch value {
+		case "below the home directory":
+			if !strings.HasPrefix(w, "/home/jail/") {
+				t.Errorf("%s is %s", name, w)
+			}
+		case "**--cpus**, rounded up":
+			if w != "1" {
+				t.Errorf("%s is %s for one CPU", name, w)
+			}
+		default:
+			if w != value {
+				t.Errorf("%s is %s, the page says %s", name, w, value)
+			}
+		}
+	}
+}
