@@ -222,7 +222,7 @@ func ownDir(o Options, m Mount) (string, error) {
 		return "", err
 	}
 	if path == "" {
-		return "", errors.New("no line 0::")
+		return "", errors.New("no line that begins with 0::, so no v2 cgroup")
 	}
 	return m.dirOf(path)
 }

@@ -200,8 +200,12 @@ apparmor = "off"
 		o    Overrides
 		ok   func(*Plan) bool
 	}{
-		{"at the ceiling", jailer.Request{}, Overrides{Limits: limits.Limits{Timeout: 300 * time.Second, Memory: 16 << 30, PIDs: 4096, CPUs: 2000}},
-			func(p *Plan) bool { return p.Limits.CPUTime == 600*time.Second }},
+		{
+			"at the ceiling",
+			jailer.Request{},
+			Overrides{Limits: limits.Limits{Timeout: 300 * time.Second, Memory: 16 << 30, PIDs: 4096, CPUs: 2000}},
+			func(p *Plan) bool { return p.Limits.CPUTime == 600*time.Second },
+		},
 		{"any variable", jailer.Request{Env: map[string]string{"LD_PRELOAD": "x"}}, Overrides{}, func(p *Plan) bool { return slices.Equal(p.Env, []string{"LD_PRELOAD=x"}) }},
 		{"named variable", jailer.Request{Profile: "named", Env: map[string]string{"LANG": "de"}}, Overrides{}, func(p *Plan) bool { return slices.Equal(p.Env, []string{"LANG=de"}) }},
 		{"from the host to a directory", jailer.Request{}, Overrides{Rootfs: "a"}, func(p *Plan) bool { return p.Rootfs == Rootfs{"a", "/srv/a"} }},

@@ -20,6 +20,7 @@ const (
 
 	// UserName, UID and GID are who the job is inside.
 	UserName = "jail"
+	Hostname = "jail"
 	UID      = 1000
 	GID      = 1000
 )

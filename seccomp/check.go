@@ -52,7 +52,8 @@ var neverArgs = []Rule{
 	never("a raw socket", []string{"socket", "socketpair"}, Arg{Index: 0, In32: []string{"AF_INET", "AF_INET6"}},
 		Arg{Index: 1, Mask: []string{"SOCK_TYPE_MASK"}, In32: []string{"SOCK_RAW", "10"}}),
 	never("a new namespace", []string{"clone"}, Arg{Index: 0, NotIn32: []string{"0"}, Mask: []string{
-		"CLONE_NEWUSER", "CLONE_NEWNS", "CLONE_NEWPID", "CLONE_NEWNET", "CLONE_NEWIPC", "CLONE_NEWUTS", "CLONE_NEWCGROUP"}}),
+		"CLONE_NEWUSER", "CLONE_NEWNS", "CLONE_NEWPID", "CLONE_NEWNET", "CLONE_NEWIPC", "CLONE_NEWUTS", "CLONE_NEWCGROUP",
+	}}),
 	never("typing into the caller's terminal (CVE-2017-5226, CVE-2023-28100)", []string{"ioctl"},
 		Arg{Index: 1, In32: []string{"TIOCSTI", "TIOCLINUX", "TIOCCONS", "TIOCSETD"}}),
 	never("a limit or scheduling of pid 1, which a child of the same uid can kill with it",

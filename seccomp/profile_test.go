@@ -233,10 +233,20 @@ func FuzzParse(f *testing.F) {
 			name string
 			args [6]uint64
 		}{
-			{"bpf", [6]uint64{5}}, {"keyctl", [6]uint64{}}, {"io_uring_setup", [6]uint64{1}}, {"clone3", [6]uint64{}},
-			{"socket", [6]uint64{38, 5}}, {"socket", [6]uint64{1<<32 | 40, 1}}, {"socket", [6]uint64{16, 3, 6}}, {"socket", [6]uint64{2, 3, 1}},
-			{"clone", [6]uint64{0x10000011}}, {"clone", [6]uint64{0x7e020000}}, {"ioctl", [6]uint64{0, 1<<32 | 0x5412}},
-			{"prlimit64", [6]uint64{1<<32 | 1}}, {"mknodat", [6]uint64{0, 0, 0x21b6}}, {"personality", [6]uint64{0x40000}},
+			{"bpf", [6]uint64{5}},
+			{"keyctl", [6]uint64{}},
+			{"io_uring_setup", [6]uint64{1}},
+			{"clone3", [6]uint64{}},
+			{"socket", [6]uint64{38, 5}},
+			{"socket", [6]uint64{1<<32 | 40, 1}},
+			{"socket", [6]uint64{16, 3, 6}},
+			{"socket", [6]uint64{2, 3, 1}},
+			{"clone", [6]uint64{0x10000011}},
+			{"clone", [6]uint64{0x7e020000}},
+			{"ioctl", [6]uint64{0, 1<<32 | 0x5412}},
+			{"prlimit64", [6]uint64{1<<32 | 1}},
+			{"mknodat", [6]uint64{0, 0, 0x21b6}},
+			{"personality", [6]uint64{0x40000}},
 		} {
 			if v := p.Evaluate(c.name, c.args); v.Action == specs.ActAllow {
 				t.Fatalf("%s%v is allowed, and Check passed", c.name, c.args)

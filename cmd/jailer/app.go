@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -67,7 +68,7 @@ privilege. What can't be enforced here is an error before the command starts.`,
 // noVerb refuses an unknown verb; cobra alone would print help and exit 0.
 func noVerb(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{err: fmt.Errorf("unknown command %q", args[0]), command: "jailer"}
+		return &usageError{err: fmt.Errorf("unknown command %q", args[0]), command: c.CommandPath()}
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &usageError{err: fmt.Errorf("unknown command %q", args), command: "jailer"}
+				return &usageError{err: fmt.Errorf("unknown command %q", strings.Join(args, " ")), command: "jailer"}
 			}
 			return c.Help()
 		},

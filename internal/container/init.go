@@ -8,8 +8,11 @@ import (
 )
 
 // IsInit reports whether this process is libcontainer's re-execution of the
-// program: no command of ours may ever be called "init".
-func IsInit() bool { return len(os.Args) > 1 && os.Args[1] == "init" }
+// program: no command of ours may ever be called "init". Somebody who types it
+// has not the pipe by which libcontainer speaks to its own.
+func IsInit() bool {
+	return len(os.Args) > 1 && os.Args[1] == "init" && os.Getenv("_LIBCONTAINER_SYNCPIPE") != ""
+}
 
 // Init is the re-executed half. It never returns. It must run before anything
 // else in main, on the main thread.

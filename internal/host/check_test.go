@@ -193,8 +193,10 @@ var hostCases = []hostCase{
 		},
 		failed: []string{"require.memory"},
 		says: []says{
-			{"require.memory", No, "", []string{"see cgroup.memory"}}, {"require.userns", Yes, "", nil},
-			{"require.seccomp", Yes, "", nil}, {"require.workspace", Yes, "", nil},
+			{"require.memory", No, "", []string{"see cgroup.memory"}},
+			{"require.userns", Yes, "", nil},
+			{"require.seccomp", Yes, "", nil},
+			{"require.workspace", Yes, "", nil},
 		},
 	},
 	{
@@ -586,8 +588,14 @@ func TestParseRelease(t *testing.T) {
 		major, minor int
 		ok           bool
 	}{
-		{"6.18.44-fc-v782", 6, 18, true}, {"5.14", 5, 14, true}, {"5.14-rc1", 5, 14, true}, {"6.8+", 6, 8, true},
-		{"", 0, 0, false}, {"6", 0, 0, false}, {"x.y", 0, 0, false}, {"6.", 6, 0, false},
+		{"6.18.44-fc-v782", 6, 18, true},
+		{"5.14", 5, 14, true},
+		{"5.14-rc1", 5, 14, true},
+		{"6.8+", 6, 8, true},
+		{"", 0, 0, false},
+		{"6", 0, 0, false},
+		{"x.y", 0, 0, false},
+		{"6.", 6, 0, false},
 	} {
 		major, minor, ok := parseRelease(c.in)
 		if ok != c.ok || (ok && (major != c.major || minor != c.minor)) {
@@ -603,8 +611,15 @@ func TestMapped(t *testing.T) {
 		lo, hi uint64
 		want   bool
 	}{
-		{text, 1, 65536, true}, {text, 1, 65537, false}, {text, 0, 1, false}, {text, 0, 0, true}, {text, 65537, 65537, false},
-		{"0 0 4294967295", 1900000000, 1900065535, true}, {"0 0 4294967295", 4294967295, 4294967295, false}, {"", 0, 0, false}, {"x y z", 0, 0, false},
+		{text, 1, 65536, true},
+		{text, 1, 65537, false},
+		{text, 0, 1, false},
+		{text, 0, 0, true},
+		{text, 65537, 65537, false},
+		{"0 0 4294967295", 1900000000, 1900065535, true},
+		{"0 0 4294967295", 4294967295, 4294967295, false},
+		{"", 0, 0, false},
+		{"x y z", 0, 0, false},
 	} {
 		if got := mapped(c.text, c.lo, c.hi); got != c.want {
 			t.Errorf("%q has %d-%d: %v", c.text, c.lo, c.hi, got)

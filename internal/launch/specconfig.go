@@ -1,10 +1,11 @@
 package launch
 
 import (
-	"github.com/jailer-project/jailer/seccomp"
+	"context"
 	"runtime"
 
-	"context"
+	"github.com/jailer-project/jailer/seccomp"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/jailer-project/jailer/policy"

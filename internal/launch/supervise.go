@@ -16,7 +16,8 @@ import (
 // memory.
 func (r *run) capture(out interface {
 	Write([]byte) (int, error)
-}) (*os.File, *stream.Capture, error) {
+},
+) (*os.File, *stream.Capture, error) {
 	rd, wr, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err

@@ -27,9 +27,11 @@ func TestDecodeReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Report{Type: Exited, WaitStatus: 0x700, Leftover: 3, PID: 2,
+	want := Report{
+		Type: Exited, WaitStatus: 0x700, Leftover: 3, PID: 2,
 		Main: Usage{time.Millisecond, 2 * time.Millisecond, 3000},
-		All:  Usage{4 * time.Millisecond, 5 * time.Millisecond, 6000}}
+		All:  Usage{4 * time.Millisecond, 5 * time.Millisecond, 6000},
+	}
 	if r != want || r.Err() != nil {
 		t.Errorf("%+v, want %+v", r, want)
 	}
@@ -38,8 +40,13 @@ func TestDecodeReport(t *testing.T) {
 		off  int
 		v    byte
 	}{
-		{"magic", 0, 0}, {"type 0", 4, 0}, {"type 4", 4, 4}, {"stage of an exit", 6, 1},
-		{"errno", 11, 0x80}, {"time", 31, 0x80}, {"tail", 127, 1},
+		{"magic", 0, 0},
+		{"type 0", 4, 0},
+		{"type 4", 4, 4},
+		{"stage of an exit", 6, 1},
+		{"errno", 11, 0x80},
+		{"time", 31, 0x80},
+		{"tail", 127, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := exited()

@@ -250,8 +250,10 @@ func TestOnExceed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var calls atomic.Int32
 			called := make(chan struct{}, 8)
-			c := through(t, make([]byte, tc.n), 10, Options{Cap: 100, OnLimit: tc.on,
-				OnExceed: func() { calls.Add(1); called <- struct{}{} }})
+			c := through(t, make([]byte, tc.n), 10, Options{
+				Cap: 100, OnLimit: tc.on,
+				OnExceed: func() { calls.Add(1); called <- struct{}{} },
+			})
 			if tc.want > 0 {
 				<-called
 			}

@@ -133,10 +133,14 @@ func TestAccepts(t *testing.T) {
 		want     doc
 	}{
 		{"empty object", ` {} ` + "\n", doc{}},
-		{"all", `{"v":1,"tenant":"t","argv":["a","😀","\ud83d\ude00","\\ud800"],"env":{"http_proxy":"a","HTTP_PROXY":"b"},
+		{
+			"all", `{"v":1,"tenant":"t","argv":["a","😀","\ud83d\ude00","\\ud800"],"env":{"http_proxy":"a","HTTP_PROXY":"b"},
 			"limits":{"memoryBytes":-9223372036854775808,"small":255,"ratio":0.5},"stdin":"x","pair":[1,2],"bytes":"AAE=","on":true}`,
-			doc{V: 1, embedded: embedded{"t"}, Argv: []string{"a", "😀", "😀", `\ud800`}, Env: map[string]string{"http_proxy": "a", "HTTP_PROXY": "b"},
-				Limits: inner{-1 << 63, 255, &ratio}, Stdin: &stdin, Pair: &[2]int{1, 2}, Bytes: []byte{0, 1}, On: true}},
+			doc{
+				V: 1, embedded: embedded{"t"}, Argv: []string{"a", "😀", "😀", `\ud800`}, Env: map[string]string{"http_proxy": "a", "HTTP_PROXY": "b"},
+				Limits: inner{-1 << 63, 255, &ratio}, Stdin: &stdin, Pair: &[2]int{1, 2}, Bytes: []byte{0, 1}, On: true,
+			},
+		},
 		{"null where nil is", `{"argv":null,"stdin":null,"env":null,"any":null,"pair":null}`, doc{}},
 		{"raw and any", `{"raw":[1],"any":{"a":[1.5]}}`, doc{Raw: json.RawMessage("[1]"), Any: map[string]any{"a": []any{1.5}}}},
 	} {
@@ -183,8 +187,10 @@ func TestNeedsPointer(t *testing.T) {
 // FuzzDecode holds Decode to encoding/json: it never accepts more, reads the
 // same value, and what it accepted it accepts again when written out.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"v":1,"argv":["a"],"env":{"A":"b"},"limits":{"ratio":1.5},"any":[{"x":null}],"raw":{}}`,
-		`{"Argv":1}`, `{"v":1e400}`, `[[[[`, `{"key":"\ud800"}`, `{"a":1}{`, `{"pair":[1,2],"bytes":"AA=="}`} {
+	for _, s := range []string{
+		`{}`, `{"v":1,"argv":["a"],"env":{"A":"b"},"limits":{"ratio":1.5},"any":[{"x":null}],"raw":{}}`,
+		`{"Argv":1}`, `{"v":1e400}`, `[[[[`, `{"key":"\ud800"}`, `{"a":1}{`, `{"pair":[1,2],"bytes":"AA=="}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -455,10 +455,14 @@ func TestPinned(t *testing.T) {
 // libseccomp's table: a wrong table would spoil filter and test alike.
 func TestNumbersByHand(t *testing.T) {
 	for arch, calls := range map[string]map[uint32]uint32{
-		"amd64": {0: retAllow, 56: retAllow, 59: retAllow, 101: eperm, 165: eperm, 161: eperm, 155: eperm, 169: eperm, 175: eperm, 246: eperm, 248: eperm, 250: eperm, 272: eperm, 298: eperm,
-			304: eperm, 308: eperm, 310: eperm, 311: eperm, 313: eperm, 317: retAllow, 320: eperm, 321: eperm, 323: eperm, 425: enosys, 426: enosys, 427: enosys, 428: eperm, 430: eperm, 435: enosys, 438: eperm, 442: eperm},
-		"arm64": {63: retAllow, 220: retAllow, 221: retAllow, 117: eperm, 40: eperm, 39: eperm, 51: eperm, 41: eperm, 97: eperm, 105: eperm, 217: eperm, 219: eperm, 241: eperm, 265: eperm, 268: eperm, 270: eperm, 273: eperm,
-			277: retAllow, 280: eperm, 282: eperm, 294: eperm, 425: enosys, 426: enosys, 427: enosys, 428: eperm, 430: eperm, 435: enosys, 438: eperm, 442: eperm},
+		"amd64": {
+			0: retAllow, 56: retAllow, 59: retAllow, 101: eperm, 165: eperm, 161: eperm, 155: eperm, 169: eperm, 175: eperm, 246: eperm, 248: eperm, 250: eperm, 272: eperm, 298: eperm,
+			304: eperm, 308: eperm, 310: eperm, 311: eperm, 313: eperm, 317: retAllow, 320: eperm, 321: eperm, 323: eperm, 425: enosys, 426: enosys, 427: enosys, 428: eperm, 430: eperm, 435: enosys, 438: eperm, 442: eperm,
+		},
+		"arm64": {
+			63: retAllow, 220: retAllow, 221: retAllow, 117: eperm, 40: eperm, 39: eperm, 51: eperm, 41: eperm, 97: eperm, 105: eperm, 217: eperm, 219: eperm, 241: eperm, 265: eperm, 268: eperm, 270: eperm, 273: eperm,
+			277: retAllow, 280: eperm, 282: eperm, 294: eperm, 425: enosys, 426: enosys, 427: enosys, 428: eperm, 430: eperm, 435: enosys, 438: eperm, 442: eperm,
+		},
 	} {
 		m := newMachine(t, arch)
 		for nr, want := range calls {

@@ -67,8 +67,10 @@ func confined(t *testing.T, dir string, argv ...string) (string, error) {
 	if err != nil {
 		cache = dir
 	}
-	cmd.Env = []string{underFilter + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LANG=C.UTF-8",
-		"GOCACHE=" + filepath.Join(cache, "go-build"), "GOTOOLCHAIN=local"}
+	cmd.Env = []string{
+		underFilter + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "LANG=C.UTF-8",
+		"GOCACHE=" + filepath.Join(cache, "go-build"), "GOTOOLCHAIN=local",
+	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()

@@ -92,8 +92,10 @@ func TestIdentity(t *testing.T) {
 	callers(t, func(t *testing.T, c caller) {
 		r := c.sh(t, `grep -E '^(Cap[A-Za-z]+|NoNewPrivs|Seccomp):' /proc/self/status; id -u; id -g; id -G`)
 		zero := "0000000000000000"
-		want := []string{"CapInh:", zero, "CapPrm:", zero, "CapEff:", zero, "CapBnd:", zero, "CapAmb:", zero,
-			"NoNewPrivs:", "1", "Seccomp:", "2", "1000", "1000", "1000"}
+		want := []string{
+			"CapInh:", zero, "CapPrm:", zero, "CapEff:", zero, "CapBnd:", zero, "CapAmb:", zero,
+			"NoNewPrivs:", "1", "Seccomp:", "2", "1000", "1000", "1000",
+		}
 		if got := strings.Fields(r.Stdout); !slices.Equal(got, want) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}

@@ -5,9 +5,6 @@ import (
 	"strconv"
 )
 
-// Hostname is the jail's host name.
-const Hostname = "jail"
-
 // ownEtc writes the jail's own /etc: a user with a name and a home, names that
 // resolve from files alone (with no network a resolver would only time out),
 // and UTC. passwd and group are what an image brings; ours come first, so that
