@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 const all = "cpuset cpu io memory pids"
@@ -56,6 +57,15 @@ func TestRefusals(t *testing.T) {
 			},
 			id: "cgroup.delegation", ctl: "memory, pids, cpu", file: "session-3.scope",
 			words: []string{"systemd-run --user --scope -p Delegate=yes -- jailer run", "root"},
+		},
+		{
+			name: "v2 mounted elsewhere",
+			make: func(t *testing.T) *fake {
+				f := newFake(t, 0)
+				f.v2("elsewhere", "/", "rw", all)
+				return f
+			},
+			id: "cgroup.mountpoint", ctl: "memory, pids, cpu", file: "/elsewhere", words: []string{"mount -t cgroup2 none"},
 		},
 		{
 			name: "in the true root",
@@ -313,6 +323,16 @@ func TestTreeV2(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"/u/run.scope/launcher", "/u/run.scope/jail-7", "/u/run.scope/jail-7/job-1"}, f.made); d != "" {
 		t.Error(d)
+	}
+	f.write(filepath.Join(f.root, "u/run.scope/jail-7/cgroup.procs"), "21\n") // where the fake looks for what is moved
+	if err := j.Adopt(21); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.read("u/run.scope/jail-7/init/cgroup.procs"); got != "21" {
+		t.Errorf("adopted: %q", got)
+	}
+	if err := j.Adopt(22); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("adopted nobody: %v", err)
 	}
 	for name, value := range map[string]string{
 		"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "16", "cpu.max": "50000 100000",

@@ -13,6 +13,7 @@ if ! out=$("$jailer" run -- true 2>&1); then
 	policy="--policy $dir/policy.toml"
 	echo "demo: this caller has no cgroup to set limits in; going on with best effort"
 fi
+# shellcheck disable=SC2016 # for the shell inside the jail
 script='
 echo "identity:  $(id)"
 echo "processes: $(ls -d /proc/[0-9]* | wc -l), the first of them jailer'"'"'s own"

@@ -29,7 +29,9 @@ if ! command -v dpkg-query >/dev/null; then
 	echo "deps: not Debian or Ubuntu: please install the equivalents of: $want" >&2
 	exit 0
 fi
+# shellcheck disable=SC2086 # lists of names
 need=$(missing $want)
+# shellcheck disable=SC2086
 more=$(missing $extra)
 [ -n "$need$more" ] || exit 0
 

@@ -35,6 +35,7 @@ type sink struct {
 	a              *app
 	stdout, stderr io.Writer // nil: captured
 	lines          *stream.Lines
+	begun          chan struct{} // closed when the event "started" is out
 	json           bool
 	result         *os.File
 }
@@ -49,7 +50,8 @@ func (a *app) openSink(f *outputFlags) (*sink, error) {
 		return nil, usagef("--result and --result-fd: choose one")
 	case f.ndjson:
 		s.lines = stream.NewLines(a.out)
-		s.stdout, s.stderr = s.lines.Framer("stdout"), s.lines.Framer("stderr")
+		s.begun = make(chan struct{})
+		s.stdout, s.stderr = gate{s.begun, s.lines.Framer("stdout")}, gate{s.begun, s.lines.Framer("stderr")}
 	case !f.json:
 		s.stdout, s.stderr = a.out, a.err
 	}
@@ -85,12 +87,26 @@ func (s *sink) started(st launch.Started) {
 	if s.lines == nil {
 		return
 	}
+	defer close(s.begun)
 	s.emit("started", struct {
 		SessionID string `json:"sessionId"`
 		ExecID    string `json:"execId"`
 		StartedAt string `json:"startedAt"`
 		SetupMs   int64  `json:"setupMs"`
 	}{st.SessionID, st.ExecID, st.At.UTC().Format("2006-01-02T15:04:05.000Z"), st.SetupMs})
+}
+
+// A gate holds output back until the event "started" is out: a job may print
+// before PID 1's report of its start has been read. If it never starts there is
+// nothing to hold back.
+type gate struct {
+	open <-chan struct{}
+	*stream.Framer
+}
+
+func (g gate) Write(b []byte) (int, error) {
+	<-g.open
+	return g.Framer.Write(b)
 }
 
 // emit writes one event line whose members are those of v.

@@ -79,7 +79,7 @@ func (r *run) supervise() error {
 		case <-cpu.C:
 			next := r.nextCPUCheck()
 			if next <= 0 {
-				r.stop(causeCPU)
+				r.stop(r.cpuCause())
 				next = time.Hour
 			}
 			cpu.Reset(next)
@@ -104,6 +104,15 @@ func (r *run) supervise() error {
 			done = nil
 		}
 	}
+}
+
+// cpuCause is the wall clock's where both run out together, as they do for a
+// spinning job whose CPU time nobody limited: the default is timeout × cpus.
+func (r *run) cpuCause() cause {
+	if r.plan.Limits.Timeout-time.Since(r.startedAt) < 200*time.Millisecond {
+		return causeWall
+	}
+	return causeCPU
 }
 
 // stop ends the run for a cause; the first one wins.

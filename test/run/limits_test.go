@@ -64,7 +64,11 @@ func TestTimeLimits(t *testing.T) {
 					t.Fatalf("no CPU time measured:\n%s", o)
 				}
 				used := *r.Usage.CPUUserMs + *r.Usage.CPUSystemMs
-				if used < 900 || used > 2500 {
+				least := int64(900)
+				if !o.Cgroup("cpuTime") {
+					least = 500 // RLIMIT_CPU counts ticks, of which a busy host charges too many
+				}
+				if used < least || used > 2500 {
 					t.Errorf("used %d ms of CPU, want about 1000", used)
 				}
 				if !o.Cgroup("cpu") {
