@@ -25,7 +25,8 @@ export FUZZTIME ?= 2s
 export RACETIME ?= 2s
 export KILLS ?= 40
 export RUNS ?= 200
-LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000
+export TESTTIME ?= 15m
+LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
 
 .PHONY: build run test test-long test-tree bench lint cross fuzz install clean deps deps-bench generate
 

@@ -10,7 +10,7 @@ trap 'rm -f "$log"' EXIT
 
 echo "test: as $(id -un), $(nproc) CPUs, kernel $(uname -r)"
 status=0
-$go test -race -count=1 -timeout 20m -tags "$tags" -v -p 2 ./... >"$log" 2>&1 || status=$?
+$go test -race -count=1 -timeout "${TESTTIME:-15m}" -tags "$tags" -v -p 2 ./... >"$log" 2>&1 || status=$?
 
 # Quiet when green: the package lines and the failures.
 grep -E '^(ok|FAIL|\?|panic|---? FAIL|\s+--- FAIL)' "$log" | grep -v 'no test files' || true

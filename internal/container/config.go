@@ -66,8 +66,9 @@ func hideCgroups() (restore func() error, err error) {
 
 var (
 	pinOnce sync.Once
-	pinned  *os.File // never closed
-	pinErr  error
+	//lint:ignore U1000 held open, never read: closing it would end the namespace
+	pinned *os.File
+	pinErr error
 )
 
 // pinHandle makes libcontainer open its handle of /sys/fs/cgroup, which it does

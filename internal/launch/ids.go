@@ -7,6 +7,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/host"
+	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
@@ -54,6 +55,29 @@ func (r *run) chooseIDs() error {
 		}
 	}
 	r.ids = ids{uid: r.plan.UIDRange[0], gid: r.plan.UIDRange[0], owned: true}
+	return nil
+}
+
+// takeUID holds a host id for this jail. The locks are in one place for the
+// whole host, wherever --state-dir keeps the rest: two directories must not
+// hand out one id.
+func (r *run) takeUID() error {
+	dir, err := state.Open("", "")
+	if err != nil {
+		return noState(err)
+	}
+	uid, err := dir.TakeUID(r.plan.UIDRange[0], r.plan.UIDRange[1])
+	if errors.Is(err, state.ErrNoUID) {
+		return &jailer.Error{
+			Code: jailer.CodeSessionLimit, Retryable: true, Err: err,
+			Hint: "widen root.uid_range in the policy",
+		}
+	}
+	if err != nil {
+		return noState(err)
+	}
+	r.ids.uid, r.ids.gid = uid.ID, uid.ID
+	r.later(uid.Release)
 	return nil
 }
 

@@ -221,18 +221,9 @@ func (r *run) makeState() error {
 		r.log.Debug(dir.Hint)
 	}
 	if r.ids.owned {
-		uid, err := dir.TakeUID(r.plan.UIDRange[0], r.plan.UIDRange[1])
-		if errors.Is(err, state.ErrNoUID) {
-			return &jailer.Error{
-				Code: jailer.CodeSessionLimit, Retryable: true, Err: err,
-				Hint: "widen root.uid_range in the policy",
-			}
+		if err := r.takeUID(); err != nil {
+			return err
 		}
-		if err != nil {
-			return noState(err)
-		}
-		r.ids.uid, r.ids.gid = uid.ID, uid.ID
-		r.later(uid.Release)
 	}
 	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid)}
 	if r.base != nil {

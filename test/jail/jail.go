@@ -117,7 +117,9 @@ func Each(t *testing.T, f func(t *testing.T, c *Caller)) {
 
 // Root is the caller with real limits and the built-in policy.
 func Root(t testing.TB) *Caller {
-	return &Caller{Name: "root", Home: TempDir(t, 0)}
+	c := &Caller{Name: "root", Home: TempDir(t, 0)}
+	c.cleanUp(t)
+	return c
 }
 
 // User is the unprivileged caller, with the best-effort policy.
@@ -128,7 +130,21 @@ func User(t testing.TB) *Caller {
 	}
 	c := &Caller{Name: "user", UID: uid, Home: TempDir(t, uid)}
 	c.Policy = c.File(t, "policy.toml", BestEffort)
+	c.cleanUp(t)
 	return c
+}
+
+// cleanUp leaves nothing of a test that failed or killed a launcher: with the
+// state directory the records of its cgroups would go.
+func (c *Caller) cleanUp(t testing.TB) {
+	t.Cleanup(func() {
+		if _, err := os.Stat(c.StateDir()); err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+		defer cancel()
+		_ = c.Command(ctx, "gc").Run()
+	})
 }
 
 // TempDir makes a directory for uid that the test removes: 0700, for root 0711,

@@ -38,7 +38,7 @@ func TestRootUIDs(t *testing.T) {
 		if !o.Err.Retryable {
 			t.Errorf("not retryable:\n%s", o)
 		}
-		cmd.Process.Kill()
+		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 		ran(t, few.Run(t, job))
 	})

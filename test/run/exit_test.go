@@ -58,13 +58,16 @@ func TestExitRaw(t *testing.T) {
 		{"not executable", jail.Job{Raw: true, Argv: []string{"/etc/passwd"}}, rawError(126, "/etc/passwd")},
 		{"unknown flag", jail.Job{Raw: true, Flags: []string{"--memroy", "1"}, Argv: []string{"true"}}, rawError(125, "--memroy")},
 		{"no command", jail.Job{Raw: true}, rawError(125, "no command")},
-		{"timeout", jail.Job{Raw: true, Flags: []string{"--timeout", "1s"}, Sh: "echo out; sleep 200"},
+		{
+			"timeout",
+			jail.Job{Raw: true, Flags: []string{"--timeout", "1s"}, Sh: "echo out; sleep 200"},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if o.Code != 124 || o.Stdout != "out\n" || !strings.HasPrefix(o.Stderr, "jailer: warning: ended by the wall clock") {
 					t.Error(o)
 				}
 				o.Within(t, prompt)
-			}},
+			},
+		},
 	})
 }
 

@@ -77,7 +77,9 @@ func TestInside(t *testing.T) {
 				t.Errorf("the job sees the host's name:\n%s", o)
 			}
 		}},
-		{"descriptors of the shell itself", jail.Job{Setup: inherited(t), Sh: `cd /proc/$$/fd && echo *`},
+		{
+			"descriptors of the shell itself",
+			jail.Job{Setup: inherited(t), Sh: `cd /proc/$$/fd && echo *`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				for _, n := range strings.Fields(o.Out()) {
@@ -85,13 +87,19 @@ func TestInside(t *testing.T) {
 						t.Errorf("descriptors: %s", o.Out())
 					}
 				}
-			}},
-		{"62 no socket of the host", jail.Job{Sh: `
+			},
+		},
+		{
+			"62 no socket of the host",
+			jail.Job{Sh: `
 for f in /run/user /run/dbus /var/run/docker.sock /run/docker.sock /run/systemd /run/containerd /tmp/.X11-unix; do
 	[ -e $f ] && echo "there: $f"
 done; find / -xdev -type s 2>/dev/null; find /run /var /tmp /dev -type s 2>/dev/null; cat /proc/net/unix | tail -n +2; echo done`},
-			says("done\n")},
-		{"only a live lo", jail.Job{Sh: `ls /sys/class/net 2>/dev/null; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; tail -n +2 /proc/net/route | wc -l`},
+			says("done\n"),
+		},
+		{
+			"only a live lo",
+			jail.Job{Sh: `ls /sys/class/net 2>/dev/null; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; tail -n +2 /proc/net/route | wc -l`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				for _, w := range strings.Fields(o.Out()) {
@@ -102,17 +110,24 @@ done; find / -xdev -type s 2>/dev/null; find /run /var /tmp /dev -type s 2>/dev/
 				if !strings.Contains(o.Out(), "lo") {
 					t.Errorf("no lo: %q", o.Out())
 				}
-			}},
-		{"only its own processes", jail.Job{Sh: `for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done 2>/dev/null | wc -l`},
+			},
+		},
+		{
+			"only its own processes",
+			jail.Job{Sh: `for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done 2>/dev/null | wc -l`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				var n int
 				if fmt.Sscan(o.Out(), &n); n < 1 || n > 8 {
 					t.Errorf("%d processes seen", n)
 				}
-			}},
-		{"its own cgroup is the root", jail.Job{Sh: `cut -d: -f3 /proc/self/cgroup | sort -u`},
-			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) { o.Said(t, "/\n") }},
+			},
+		},
+		{
+			"its own cgroup is the root",
+			jail.Job{Sh: `cut -d: -f3 /proc/self/cgroup | sort -u`},
+			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) { o.Said(t, "/\n") },
+		},
 		{"nothing of the host's root", jail.Job{Sh: `
 for d in /root /boot /srv /mnt /media /opt /lost+found /sys/kernel /etc/shadow /etc/ssh /etc/ssl/private /var/log /var/lib /.dockerenv; do
 	[ -e $d ] && [ -n "$(ls -A $d 2>/dev/null)" ] && echo "there: $d"

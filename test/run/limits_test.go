@@ -34,12 +34,16 @@ func TestTimeLimits(t *testing.T) {
 	}
 	one := []string{"--timeout", "1s"}
 	each(t, []row{
-		{"17 TERM ignored, and a session of its own", jail.Job{Flags: one,
-			Sh: `trap "" TERM; setsid sh -c "sleep ` + marked(1) + `; :" & sleep ` + marked(1)}, wall(marked(1))},
+		{"17 TERM ignored, and a session of its own", jail.Job{
+			Flags: one,
+			Sh:    `trap "" TERM; setsid sh -c "sleep ` + marked(1) + `; :" & sleep ` + marked(1),
+		}, wall(marked(1))},
 		{"17 stopped", jail.Job{Flags: one, Sh: `kill -STOP $$; sleep ` + marked(2)}, wall(marked(2))},
 		{"17 all stopped", jail.Job{Flags: one, Sh: `sleep ` + marked(3) + ` & kill -STOP $! $$`}, wall(marked(3))},
 		{"25b sleep", jail.Job{Flags: one, Argv: []string{"sleep", marked(4)}}, wall(marked(4))},
-		{"18 a child holds stdout", jail.Job{Sh: `sleep ` + marked(5) + ` & echo done`},
+		{
+			"18 a child holds stdout",
+			jail.Job{Sh: `sleep ` + marked(5) + ` & echo done`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Said(t, "done\n")
 				o.Within(t, prompt)
@@ -47,8 +51,11 @@ func TestTimeLimits(t *testing.T) {
 					t.Errorf("leftoverKilled is not 1:\n%s", o)
 				}
 				jail.Gone(t, 0, jail.Marked(marked(5)))
-			}},
-		{"18 a daemon holds stdout", jail.Job{Sh: `(setsid sleep ` + marked(6) + ` &) ; (setsid sleep ` + marked(6) + ` &) ; sleep 0.3; echo done`},
+			},
+		},
+		{
+			"18 a daemon holds stdout",
+			jail.Job{Sh: `(setsid sleep ` + marked(6) + ` &) ; (setsid sleep ` + marked(6) + ` &) ; sleep 0.3; echo done`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Said(t, "done\n")
 				o.Within(t, prompt)
@@ -56,8 +63,11 @@ func TestTimeLimits(t *testing.T) {
 					t.Errorf("leftoverKilled is not 2:\n%s", o)
 				}
 				jail.Gone(t, 0, jail.Marked(marked(6)))
-			}},
-		{"CPU time", jail.Job{Flags: []string{"--cpus", "0.2", "--cpu-time", "1s", "--timeout", "60s"}, Sh: `while :; do :; done`},
+			},
+		},
+		{
+			"CPU time",
+			jail.Job{Flags: []string{"--cpus", "0.2", "--cpu-time", "1s", "--timeout", "60s"}, Sh: `while :; do :; done`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Ended(t, jailer.StatusTimedOut, jailer.LimitCPU, 124)
 				if r.Usage.CPUUserMs == nil || r.Usage.CPUSystemMs == nil {
@@ -83,8 +93,11 @@ func TestTimeLimits(t *testing.T) {
 				if r.Usage.ThrottledMs == nil || *r.Usage.ThrottledMs == 0 {
 					t.Errorf("never throttled:\n%s", o)
 				}
-			}},
-		{"CPU time of all processes", jail.Job{Flags: []string{"--cpu-time", "2s", "--timeout", "100s"}, Sh: `
+			},
+		},
+		{
+			"CPU time of all processes",
+			jail.Job{Flags: []string{"--cpu-time", "2s", "--timeout", "100s"}, Sh: `
 for i in 1 2 3 4; do (while :; do :; done) & done; wait`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if !o.Cgroup("cpuTime") {
@@ -93,7 +106,8 @@ for i in 1 2 3 4; do (while :; do :; done) & done; wait`},
 					return
 				}
 				o.Ended(t, jailer.StatusTimedOut, jailer.LimitCPU, 124)
-			}},
+			},
+		},
 	})
 }
 
@@ -128,19 +142,25 @@ func TestMemoryLimit(t *testing.T) {
 		{"25a the command", jail.Job{Flags: flags, Argv: []string{"python3", "-c", hog}}, killed},
 		{"26 a child, and the parent exits 0", jail.Job{Flags: flags, Sh: `python3 -c '` + hog + `'; exit 0`}, killed},
 		{"26 a child, and the parent goes on", jail.Job{Flags: flags, Sh: `python3 -c '` + hog + `'; echo hi; sleep 1; exit 0`}, killed},
-		{"27 swap is no way out", jail.Job{Flags: flags, Argv: []string{"python3", "-c", hog}},
+		{
+			"27 swap is no way out",
+			jail.Job{Flags: flags, Argv: []string{"python3", "-c", hog}},
 			func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
 				swaps, _ := os.ReadFile("/proc/swaps")
 				need.Feature(t, "swap", strings.Count(string(swaps), "\n") > 1, "this host has no swap")
 				killed(t, c, o)
-			}},
-		{"files in memory count", jail.Job{Flags: []string{"--memory", "96M"}, Sh: `
+			},
+		},
+		{
+			"files in memory count",
+			jail.Job{Flags: []string{"--memory", "96M"}, Sh: `
 head -c 40M /dev/zero >/workspace/x; python3 -c 'x = bytearray(80<<20); print("had it")'; exit 0`},
 			func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
 				if o.Cgroup("memory") {
 					o.Ended(t, jailer.StatusOOMKilled, jailer.LimitMemory, 137)
 				}
-			}},
+			},
+		},
 		{"enough is enough", jail.Job{Flags: []string{"--memory", "512M"}, Argv: []string{"python3", "-c", hog}}, says("had it\n")},
 	})
 }
@@ -149,7 +169,9 @@ func TestProcessLimit(t *testing.T) {
 	// The bomb is at 16 processes, and for a user limited by the kernel's count
 	// of his own namespace: the host can't be harmed.
 	each(t, []row{
-		{"35 fork bomb", jail.Job{Flags: []string{"--pids", "16", "--timeout", "5s"}, Sh: `f(){ f|f& };f; sleep 10`},
+		{
+			"35 fork bomb",
+			jail.Job{Flags: []string{"--pids", "16", "--timeout", "5s"}, Sh: `f(){ f|f& };f; sleep 10`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Within(t, prompt)
 				r := o.Ran(t)
@@ -170,10 +192,13 @@ func TestProcessLimit(t *testing.T) {
 				if out, err := exec.Command("/bin/sh", "-c", "echo forks | cat").Output(); err != nil || string(out) != "forks\n" {
 					t.Errorf("the host: %q, %v", out, err)
 				}
-			}},
+			},
+		},
 		{"11 one process", jail.Job{Flags: []string{"--pids", "1"}, Argv: []string{"true"}}, says("")},
 		{"11 four processes", jail.Job{Flags: []string{"--pids", "4"}, Sh: `sleep 1 & sleep 1 & sleep 1 & wait; echo ok`}, says("ok\n")},
-		{"11 not a fifth", jail.Job{Flags: []string{"--pids", "4"}, Sh: `sleep 1 & sleep 1 & sleep 1 & sleep 1 & wait; echo all`},
+		{
+			"11 not a fifth",
+			jail.Job{Flags: []string{"--pids", "4"}, Sh: `sleep 1 & sleep 1 & sleep 1 & sleep 1 & wait; echo all`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Ran(t)
 				if !strings.Contains(strings.ToLower(o.ErrOut()), "cannot fork") {
@@ -182,7 +207,8 @@ func TestProcessLimit(t *testing.T) {
 				if o.Cgroup("pids") && !slices.Contains(o.Result.LimitsHit, "pids") {
 					t.Errorf("limitsHit is without pids:\n%s", o)
 				}
-			}},
+			},
+		},
 		{"20 zombies are reaped", jail.Job{Sh: `
 for i in $(seq 100); do (sh -c "exit 0" &) ; done; sleep 2
 grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l`}, says("0\n")},
@@ -191,17 +217,22 @@ grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l`}, says("0\n")},
 
 func TestSpaceLimits(t *testing.T) {
 	fill := func(dir string, mib int) row {
-		return row{"36 bytes of " + dir, jail.Job{Sh: `
+		return row{
+			"36 bytes of " + dir,
+			jail.Job{Sh: `
 head -c 2G /dev/zero >` + dir + `/x; echo $?; du -m ` + dir + `/x | cut -f1`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				if o.Out() != fmt.Sprintf("1\n%d\n", mib) || !strings.Contains(o.ErrOut(), "No space left on device") {
 					t.Errorf("want ENOSPC at %d MiB, got:\n%s", mib, o)
 				}
-			}}
+			},
+		}
 	}
 	inodes := func(dir string) row {
-		return row{"36 inodes of " + dir, jail.Job{Flags: []string{"--timeout", "200s"}, Sh: `
+		return row{
+			"36 inodes of " + dir,
+			jail.Job{Flags: []string{"--timeout", "200s"}, Sh: `
 cd ` + dir + ` && i=0; while printf "" >f$i; do i=$((i+1)); [ $i -gt 40000 ] && break; done; echo $i; touch one 2>&1; exit 0`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Ran(t)
@@ -210,7 +241,8 @@ cd ` + dir + ` && i=0; while printf "" >f$i; do i=$((i+1)); [ $i -gt 40000 ] && 
 					!strings.Contains(o.Out(), "No space left on device") {
 					t.Errorf("want ENOSPC after at most 16 k files, got:\n%s", o)
 				}
-			}}
+			},
+		}
 	}
 	each(t, []row{
 		fill("/workspace", 256), fill("/tmp", 64), fill("$HOME", 64), fill("/dev/shm", 64),
@@ -233,8 +265,7 @@ func TestNothingShared(t *testing.T) {
 	})
 }
 
-// The caller has been in the jail for as long as it takes to say so; then it is
-// over, and nothing of it is left: no process, cgroup, mount, directory.
+// However a run ends, nothing of it is left: no cgroup, mount, directory.
 func TestNothingLeft(t *testing.T) {
 	t.Parallel()
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
@@ -253,7 +284,8 @@ func TestNothingLeft(t *testing.T) {
 	})
 }
 
-// A run by --cpus 1 must not be slowed by a limit it doesn't meet.
+// What the result says of the job is measured on the job alone, and what was not
+// measured is absent.
 func TestUsage(t *testing.T) {
 	each(t, []row{{"usage is the job's alone", jail.Job{Sh: `sleep 0.2`}, func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 		r := o.Exited(t, 0)

@@ -20,76 +20,105 @@ import (
 
 func TestOutput(t *testing.T) {
 	each(t, []row{
-		{"29 cut between characters", jail.Job{Flags: []string{"--max-output", "11"}, Argv: []string{"printf", "ééééééé"}},
+		{
+			"29 cut between characters",
+			jail.Job{Flags: []string{"--max-output", "11"}, Argv: []string{"printf", "ééééééé"}},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Exited(t, 0)
 				if o.Out() != "ééééé" || !utf8.ValidString(o.Out()) || r.StdoutBytes != 14 || !r.StdoutTruncated || r.StdoutEncoding != "utf-8" {
 					t.Error(o)
 				}
-			}},
-		{"bytes that are no UTF-8", jail.Job{Argv: []string{"printf", `\377\000a`}},
+			},
+		},
+		{
+			"bytes that are no UTF-8",
+			jail.Job{Argv: []string{"printf", `\377\000a`}},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Exited(t, 0)
 				if *r.Stdout != base64.StdEncoding.EncodeToString([]byte("\xff\x00a")) || r.StdoutEncoding != "base64" || r.StdoutBytes != 3 || r.StdoutTruncated {
 					t.Error(o)
 				}
-			}},
-		{"each stream has its own limit", jail.Job{Flags: []string{"--max-output", "4"}, Sh: `printf 123456; printf abcde >&2`},
+			},
+		},
+		{
+			"each stream has its own limit",
+			jail.Job{Flags: []string{"--max-output", "4"}, Sh: `printf 123456; printf abcde >&2`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Exited(t, 0)
 				if o.Out() != "1234" || o.ErrOut() != "abcd" || r.StdoutBytes != 6 || r.StderrBytes != 5 || !r.StdoutTruncated || !r.StderrTruncated {
 					t.Error(o)
 				}
-			}},
-		{"exactly the limit is no cut", jail.Job{Flags: []string{"--max-output", "6"}, Sh: `printf 123456`},
+			},
+		},
+		{
+			"exactly the limit is no cut",
+			jail.Job{Flags: []string{"--max-output", "6"}, Sh: `printf 123456`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if r := o.Exited(t, 0); o.Out() != "123456" || r.StdoutTruncated || len(r.LimitsHit) != 0 {
 					t.Error(o)
 				}
-			}},
-		{"keep the tail", jail.Job{Flags: []string{"--max-output", "4", "--output-keep", "tail"}, Sh: `printf 123456789`},
+			},
+		},
+		{
+			"keep the tail",
+			jail.Job{Flags: []string{"--max-output", "4", "--output-keep", "tail"}, Sh: `printf 123456789`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if r := o.Exited(t, 0); o.Out() != "6789" || r.StdoutBytes != 9 || !r.StdoutTruncated {
 					t.Error(o)
 				}
-			}},
-		{"keep both ends", jail.Job{Flags: []string{"--max-output", "1K", "--output-keep", "both"}, Sh: `printf first; head -c 10K /dev/zero | tr '\0' x; printf last`},
+			},
+		},
+		{
+			"keep both ends",
+			jail.Job{Flags: []string{"--max-output", "1K", "--output-keep", "both"}, Sh: `printf first; head -c 10K /dev/zero | tr '\0' x; printf last`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Exited(t, 0)
 				if !strings.HasPrefix(o.Out(), "first") || !strings.HasSuffix(o.Out(), "last") || r.StdoutBytes != 10<<10+9 || !r.StdoutTruncated {
 					t.Error(o)
 				}
-			}},
-		{"kill at the limit", jail.Job{Flags: []string{"--max-output", "1M", "--on-output-limit", "kill"}, Sh: `tr '\0' x </dev/zero`},
+			},
+		},
+		{
+			"kill at the limit",
+			jail.Job{Flags: []string{"--max-output", "1M", "--on-output-limit", "kill"}, Sh: `tr '\0' x </dev/zero`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Ended(t, jailer.StatusOutputLimitExceeded, jailer.LimitOutput, 137)
 				o.Within(t, prompt)
 				if len(o.Out()) != 1<<20 || !r.StdoutTruncated || r.StdoutBytes <= 1<<20 {
 					t.Errorf("%d bytes kept of %d", len(o.Out()), r.StdoutBytes)
 				}
-			}},
-		{"30 a line without an end", jail.Job{Flags: []string{"--max-output", "1M", "--timeout", "5s"}, Sh: `tr "\0" x </dev/zero`},
+			},
+		},
+		{
+			"30 a line without an end",
+			jail.Job{Flags: []string{"--max-output", "1M", "--timeout", "5s"}, Sh: `tr "\0" x </dev/zero`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				r := o.Ended(t, jailer.StatusTimedOut, jailer.LimitWall, 124)
 				if len(o.Out()) != 1<<20 || !r.StdoutTruncated || r.StdoutBytes <= 1<<20 {
 					t.Errorf("%d bytes kept of %d", len(o.Out()), r.StdoutBytes)
 				}
-			}},
+			},
+		},
 	})
 }
 
 func TestOutputRaw(t *testing.T) {
 	each(t, []row{
 		{"bytes pass as they are", jail.Job{Raw: true, Sh: `printf '\377\000a\n'; printf '\376' >&2`}, raw(0, "\xff\x00a\n", "\xfe")},
-		{"a cut is said", jail.Job{Raw: true, Flags: []string{"--max-output", "4"}, Sh: `printf 123456`},
-			raw(0, "1234", "jailer: warning: stdout cut after 4 of 6 bytes\n")},
+		{
+			"a cut is said",
+			jail.Job{Raw: true, Flags: []string{"--max-output", "4"}, Sh: `printf 123456`},
+			raw(0, "1234", "jailer: warning: stdout cut after 4 of 6 bytes\n"),
+		},
 		{"nothing is added", jail.Job{Raw: true, Argv: []string{"printf", ""}}, raw(0, "", "")},
 	})
 }
 
 // --ndjson streams the output while the job runs, and ends with the result.
 func TestOutputEvents(t *testing.T) {
-	each(t, []row{{"events", jail.Job{Raw: true, Flags: []string{"--ndjson"}, Sh: `echo out; sleep 0.3; printf '\377' >&2; exit 3`},
+	each(t, []row{{
+		"events",
+		jail.Job{Raw: true, Flags: []string{"--ndjson"}, Sh: `echo out; sleep 0.3; printf '\377' >&2; exit 3`},
 		func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 			if o.Code != 3 || o.Stderr != "" {
 				t.Fatal(o)
@@ -121,7 +150,8 @@ func TestOutputEvents(t *testing.T) {
 			if len(types) < 4 || types[0] != "started" || types[len(types)-1] != "result" || text["stdout"] != "out\n" || text["stderr"] != "\xff" {
 				t.Error(o)
 			}
-		}}})
+		},
+	}})
 }
 
 // --result and --result-fd go with raw output, and tell of errors too.
@@ -153,8 +183,10 @@ func TestResultElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			o := c.Run(t, jail.Job{Raw: true, Flags: []string{"--result-fd", "3"}, Argv: []string{"nosuch"},
-				Setup: func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} }})
+			o := c.Run(t, jail.Job{
+				Raw: true, Flags: []string{"--result-fd", "3"}, Argv: []string{"nosuch"},
+				Setup: func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} },
+			})
 			rawError(127, "nosuch")(t, c, o)
 			if r, err := read(t, f.Name()); r != nil || err == nil || !strings.Contains(err.Error(), "nosuch") {
 				t.Errorf("%+v, %v", r, err)

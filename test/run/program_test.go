@@ -84,7 +84,9 @@ for d in "$HOME" "$XDG_CACHE_HOME" "$XDG_CONFIG_HOME" "$XDG_DATA_HOME" "$XDG_STA
 done; echo done`}, says("done\n")},
 		{"46 locale and zone", jail.Job{Sh: `echo $LANG $TZ; date +%Z; cat /etc/localtime >/dev/null && echo there`}, says("C.UTF-8 UTC\nUTC\nthere\n")},
 		{"40 open files", jail.Job{Sh: `ulimit -Sn; ulimit -Hn`}, says("1024\n4096\n")},
-		{"52 nothing inherited", jail.Job{Sh: `env`, Env: []string{"FOO=1", "AWS_SECRET_ACCESS_KEY=x", "LD_PRELOAD=/nosuch.so"}},
+		{
+			"52 nothing inherited",
+			jail.Job{Sh: `env`, Env: []string{"FOO=1", "AWS_SECRET_ACCESS_KEY=x", "LD_PRELOAD=/nosuch.so"}},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				for _, name := range []string{"FOO=", "AWS_", "LD_PRELOAD"} {
@@ -92,7 +94,8 @@ done; echo done`}, says("done\n")},
 						t.Errorf("the job sees %s:\n%s", name, o)
 					}
 				}
-			}},
+			},
+		},
 		{"52 what is given", jail.Job{Flags: []string{"--env", "A=1,2 3", "--env", "B="}, Sh: `echo "$A|${B-unset}"`}, says("1,2 3|\n")},
 		{"job counts follow --cpus", jail.Job{Flags: []string{"--cpus", "0.5"}, Sh: `echo $GOMAXPROCS $OMP_NUM_THREADS $CARGO_BUILD_JOBS; nproc`}, says("1 1 1\n1\n")},
 		{"6 one id needs no helper", jail.Job{Argv: []string{"id", "-u"}, Env: []string{"PATH=/nonexistent"}}, says("1000\n")},
@@ -101,20 +104,26 @@ done; echo done`}, says("done\n")},
 
 func TestTools(t *testing.T) {
 	each(t, []row{
-		{"45 npm", jail.Job{Sh: `[ -x /usr/bin/npm ] || { echo none; exit; }; npm --version >/dev/null && echo ok; exit $?`},
+		{
+			"45 npm",
+			jail.Job{Sh: `[ -x /usr/bin/npm ] || { echo none; exit; }; npm --version >/dev/null && echo ok; exit $?`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Exited(t, 0)
 				need.Feature(t, "npm", o.Out() != "none\n", "npm is not installed on this host")
 				if o.Out() != "ok\n" || strings.Contains(o.ErrOut(), "EROFS") {
 					t.Error(o)
 				}
-			}},
-		{"45 go", jail.Job{Flags: []string{"--timeout", "200s", "--memory", "2G", "--pids", "512"}, Sh: `
+			},
+		},
+		{
+			"45 go",
+			jail.Job{Flags: []string{"--timeout", "200s", "--memory", "2G", "--pids", "512"}, Sh: `
 go=/usr/local/go/bin/go; [ -x $go ] || { echo none; exit; }
 $go env GOCACHE`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				need.Feature(t, "go", o.Out() != "none\n", "go is not in the host's /usr/local")
 				o.Said(t, "/home/jail/.cache/go-build\n")
-			}},
+			},
+		},
 	})
 }

@@ -140,12 +140,15 @@ func TestRequestAccepted(t *testing.T) {
 	each(t, []row{
 		{"a whole one", jail.Job{Flags: []string{"--request", "-"}, Input: string(doc)}, check},
 		{"with space around", jail.Job{Flags: []string{"--request", "-"}, Input: "\n " + string(bytes.TrimSpace(doc)) + "\n\n"}, check},
-		{"beside flags", jail.Job{Flags: []string{"--request", "-", "--label", "a=1", "--env", "B=2", "--timeout", "20s"}, Input: `{"argv":["sh","-c","echo $A $B"],"env":{"A":"1"},"labels":{"b":"2"}}`},
+		{
+			"beside flags",
+			jail.Job{Flags: []string{"--request", "-", "--label", "a=1", "--env", "B=2", "--timeout", "20s"}, Input: `{"argv":["sh","-c","echo $A $B"],"env":{"A":"1"},"labels":{"b":"2"}}`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if r := o.Said(t, "1 2\n"); r.Labels["a"] != "1" || r.Labels["b"] != "2" {
 					t.Error(o)
 				}
-			}},
+			},
+		},
 		{"the command beside it", jail.Job{Flags: []string{"--request", "-"}, Input: `{"env":{"A":"1"}}`, Sh: "echo $A"}, says("1\n")},
 	})
 }

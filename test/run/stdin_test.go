@@ -24,10 +24,13 @@ func TestStdin(t *testing.T) {
 		{"31 much", jail.Job{Input: strings.Repeat("y\n", 4<<20), Flags: []string{"--stdin", "-"}, Sh: "wc -c"}, says("8388608\n")},
 		{"31 empty", jail.Job{Flags: []string{"--stdin", "-"}, Argv: []string{"cat"}}, says("")},
 		{"31 a file", jail.Job{Flags: []string{"--stdin", "/etc/passwd"}, Sh: "head -c 5"}, says("root:")},
-		{"31 a file that is not there", jail.Job{Flags: []string{"--stdin", "/nosuch"}, Sh: "echo RAN"},
+		{
+			"31 a file that is not there",
+			jail.Job{Flags: []string{"--stdin", "/nosuch"}, Sh: "echo RAN"},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				o.Refused(t, 125, jailer.CodeInvalidPath, "/nosuch")
-			}},
+			},
+		},
 		{"31 no terminal", jail.Job{Sh: "tty; [ -t 0 ] || [ -t 1 ] || echo none"}, func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 			if o.Exited(t, 0); o.Out() != "not a tty\nnone\n" {
 				t.Error(o)
