@@ -70,7 +70,8 @@ func sameLimit(name, want, got string) bool {
 		return true
 	}
 	switch name {
-	case "memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes":
+	case "memory.max", "memory.swap.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+		"memory.kmem.tcp.limit_in_bytes":
 	default:
 		return false
 	}

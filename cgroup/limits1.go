@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -50,6 +51,14 @@ func (o *Job) setV1(l Limits) error {
 			files.add(memsw, strconv.FormatInt(both, 10))
 		} else if l.Swap > 0 {
 			return o.noSwapFile(memsw, l)
+		}
+		// v1 doesn't charge TCP and UDP buffers to memory, and bounds them only
+		// where this limit is set; a loopback is enough to fill them. Kernels
+		// without networking lack the file.
+		if tcp := filepath.Join(dir, "memory.kmem.tcp.limit_in_bytes"); exists(tcp) {
+			sockets := max(l.Memory/4, int64(os.Getpagesize()))
+			r.Memory.KernelTCP = &sockets
+			files.add(tcp, strconv.FormatInt(sockets, 10))
 		}
 	}
 	if dir, _ := o.dir("pids"); l.Pids > 0 {

@@ -168,6 +168,12 @@ func TestRealLimits(t *testing.T) {
 				if err != nil || got != tc.Memory&^4095 {
 					t.Errorf("limit_in_bytes %d, %v", got, err)
 				}
+				// Without it TCP and UDP buffers are on nobody's bill.
+				if file := filepath.Join(dir, "memory.kmem.tcp.limit_in_bytes"); exists(file) {
+					if got, err := readCount(file); err != nil || got != tc.Memory/4&^4095 {
+						t.Errorf("kmem.tcp.limit_in_bytes %d, %v", got, err)
+					}
+				}
 			}
 			dir, _ := o.dir("pids")
 			want := fmt.Sprint(tc.Pids)

@@ -51,6 +51,8 @@ var neverArgs = []Rule{
 		[]string{"socket", "socketpair"}, Arg{Index: 0, In32: []string{"AF_NETLINK"}}, Arg{Index: 2, NotIn32: []string{"NETLINK_ROUTE"}}),
 	never("a raw socket", []string{"socket", "socketpair"}, Arg{Index: 0, In32: []string{"AF_INET", "AF_INET6"}},
 		Arg{Index: 1, Mask: []string{"SOCK_TYPE_MASK"}, In32: []string{"SOCK_RAW", "10"}}),
+	never("a program in a socket", []string{"setsockopt"}, Arg{Index: 1, In32: []string{"SOL_SOCKET"}},
+		Arg{Index: 2, In32: []string{"SO_ATTACH_FILTER", "SO_ATTACH_BPF", "SO_ATTACH_REUSEPORT_CBPF", "SO_ATTACH_REUSEPORT_EBPF"}}),
 	never("a new namespace", []string{"clone"}, Arg{Index: 0, NotIn32: []string{"0"}, Mask: []string{
 		"CLONE_NEWUSER", "CLONE_NEWNS", "CLONE_NEWPID", "CLONE_NEWNET", "CLONE_NEWIPC", "CLONE_NEWUTS", "CLONE_NEWCGROUP",
 	}}),

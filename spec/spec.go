@@ -146,11 +146,14 @@ func namespaces() []specs.LinuxNamespace {
 }
 
 // MaskedPaths hide what procfs tells of the host or lets a job reach.
-// /proc/1/cgroup would name the launcher's cgroup, /proc/locks the host ids that
-// other jails hold.
+// /proc/1/cgroup and its like, also those of its thread, would name the
+// launcher's cgroup, /proc/locks the host ids that other jails hold.
 func MaskedPaths() []string {
 	return []string{
 		"/proc/1/cgroup",
+		"/proc/1/cpuset",
+		"/proc/1/task/1/cgroup",
+		"/proc/1/task/1/cpuset",
 		"/proc/acpi",
 		"/proc/asound",
 		"/proc/cmdline",

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -108,7 +110,7 @@ func (e *usageError) Unwrap() error { return e.err }
 
 // explain prints what failed and what mends it.
 func (a *app) explain(err error) {
-	fmt.Fprintf(a.err, "jailer: error: %v\n", err)
+	fmt.Fprintf(a.err, "jailer: error: %s\n", escaped(err.Error()))
 	var hint string
 	var je *jailer.Error
 	var ue *usageError
@@ -119,8 +121,23 @@ func (a *app) explain(err error) {
 		hint = "see `" + ue.command + " --help`"
 	}
 	if hint != "" {
-		fmt.Fprintf(a.err, "jailer: hint: %s\n", hint)
+		fmt.Fprintf(a.err, "jailer: hint: %s\n", escaped(hint))
 	}
+}
+
+// escaped is s without what would drive a terminal: an error may hold a path of a
+// request's or a name of a root file system's. Line ends stay; a policy's error
+// draws the line that it is about.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
+		if c == '\n' || c == '\t' || unicode.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+		}
+	}
+	return b.String()
 }
 
 func (a *app) warn(format string, args ...any) {

@@ -142,15 +142,22 @@ func (a *app) readRequest(f *requestFlags) ([]byte, error) {
 }
 
 func (a *app) openStdin(name string) (*os.File, error) {
+	f := a.in
 	switch name {
 	case "":
 		return nil, nil
 	case "-":
-		return a.in, nil
+	default:
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "stdin", Err: err}
+		}
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "stdin", Err: err}
+	// A directory opens and then can't be read: the command would see an empty input.
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, &jailer.Error{
+			Code: jailer.CodeInvalidPath, Op: "stdin", Err: &os.PathError{Op: "read", Path: f.Name(), Err: unix.EISDIR},
+		}
 	}
 	return f, nil
 }

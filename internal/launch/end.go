@@ -14,6 +14,10 @@ import (
 // the record stays for gc.
 const endWait = 10 * time.Second
 
+// ownerWait is how long the reader of the output may go without reading once
+// the process that the run is done for has ended.
+const ownerWait = time.Second
+
 // Step 12: kill the whole tree, wait until it is empty, and only then answer.
 func (r *run) endJob() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
@@ -44,15 +48,19 @@ func (r *run) endJob() error {
 
 // drain waits for the last bytes. Nobody writes any more, so the pipes end by
 // themselves; only a reader of ours that does not read can hold this up, and an
-// interrupt ends that.
+// interrupt, or the end of the process that the run is done for, ends that.
 func (r *run) drain() error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	go func() {
+		owner := r.owner
 		for {
 			select {
 			case <-r.o.Signals:
 				cancel()
+			case <-owner:
+				owner = nil
+				time.AfterFunc(ownerWait, cancel) // what is on its way may still arrive
 			case <-ctx.Done():
 				return
 			}

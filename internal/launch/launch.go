@@ -5,6 +5,8 @@ package launch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -53,8 +55,8 @@ type Outcome struct {
 // Run does one run. It must be called on the main thread, locked
 // (runtime.LockOSThread), as the jail dies with the thread that started it. An
 // error means that the command never ran, and everything made on the way is
-// gone again; once it ran there is an Outcome, with Result.Error where clean-up
-// failed.
+// gone again, or the error says what is left; once it ran there is an Outcome,
+// with Result.Error where clean-up failed.
 //
 // The steps are those of docs/design.md, in its order.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
@@ -77,6 +79,9 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		{"cleanup", r.cleanUp},
 	} {
 		if err := r.do(s); err != nil {
+			if left := r.undoAll(); left != nil {
+				err = errors.Join(err, fmt.Errorf("clean-up: %w (`jailer gc` removes what is left)", left))
+			}
 			return nil, err
 		}
 	}

@@ -47,7 +47,7 @@ func (r *run) status(res *jailer.Result) {
 		// PID 1 is gone without a word. A job could bring that about, so it is
 		// never called a failure of jailer's.
 		res.Status, res.Signal, res.InitLost = jailer.StatusSignaled, ptr("SIGKILL"), true
-	case res.Signal != nil && *res.Signal == "SIGXCPU" && r.cpuRlimit(r.exit.Main.User+r.exit.Main.System):
+	case res.Signal != nil && r.cpuRlimit(*res.Signal, r.exit.Main.User+r.exit.Main.System):
 		res.Status, res.Limit = jailer.StatusTimedOut, ptr(jailer.LimitCPU)
 	case res.Signal != nil:
 		res.Status = jailer.StatusSignaled

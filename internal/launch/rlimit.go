@@ -41,12 +41,22 @@ func (r *run) rlimits() []spec.Rlimit {
 	)
 }
 
-// cpuRlimit reports whether a process that used d and died of SIGXCPU did so by
+// cpuRlimit reports whether a process that used d and died of a signal did so by
 // our limit: a job can send itself the signal. The kernel compares the limit
 // with whole ticks, of which a busy host charges a process more than it used
-// (seen: 0.83 s at a limit of 1 s), while d is exact.
-func (r *run) cpuRlimit(d time.Duration) bool {
-	return r.base == nil && d >= r.plan.Limits.CPUTime/2
+// (seen: 0.83 s at a limit of 1 s), while d is exact. SIGKILL comes a second
+// later, at the hard limit, to one that ignores SIGXCPU.
+func (r *run) cpuRlimit(signal string, d time.Duration) bool {
+	if r.base != nil {
+		return false
+	}
+	switch signal {
+	case "SIGXCPU":
+		return d >= r.plan.Limits.CPUTime/2
+	case "SIGKILL":
+		return d >= r.plan.Limits.CPUTime
+	}
+	return false
 }
 
 var rlimitNumbers = map[string]uint32{

@@ -47,7 +47,8 @@ type run struct {
 	coolDown       func()
 	reports        <-chan pid1.Report // closed when PID 1 is gone
 	stdout, stderr *stream.Capture
-	exceeded       chan struct{} // output over the cap, where the policy says kill
+	owner          <-chan struct{} // closed when the process of OwnerPID has ended
+	exceeded       chan struct{}   // output over the cap, where the policy says kill
 
 	startedAt time.Time
 	endedAt   time.Time

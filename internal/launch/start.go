@@ -259,7 +259,9 @@ func (r *run) openPIDFile() (*os.File, error) {
 	if r.o.PIDFile == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(r.o.PIDFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	// Without O_NONBLOCK the open of a FIFO waits for a reader, with every signal
+	// caught and no clock running.
+	f, err := os.OpenFile(r.o.PIDFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "pid-file", Err: err}
 	}

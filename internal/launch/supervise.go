@@ -62,7 +62,8 @@ func (r *run) supervise() error {
 	cpu := time.NewTimer(r.nextCPUCheck())
 	defer cpu.Stop()
 	owner, stopOwner := watchOwner(r.o.OwnerPID)
-	defer stopOwner()
+	r.owner = owner // drain watches on
+	r.later(func() error { stopOwner(); return nil })
 	done := r.ctx.Done()
 	for {
 		select {

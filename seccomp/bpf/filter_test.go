@@ -284,6 +284,7 @@ func number(t testing.TB, s string) uint32 {
 	v, ok := map[string]uint32{
 		"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "SOCK_TYPE_MASK": 15, "SOCK_STREAM": 1, "SOCK_DGRAM": 2,
 		"IPPROTO_IP": 0, "IPPROTO_ICMP": 1, "IPPROTO_TCP": 6, "IPPROTO_UDP": 17, "IPPROTO_ICMPV6": 58, "NETLINK_ROUTE": 0, "NETLINK_AUDIT": 9,
+		"SOL_SOCKET": 1, "SO_ATTACH_FILTER": 26, "SO_ATTACH_BPF": 50, "SO_ATTACH_REUSEPORT_CBPF": 51, "SO_ATTACH_REUSEPORT_EBPF": 52,
 		"CLONE_NEWNS": 1 << 17, "CLONE_NEWCGROUP": 1 << 25, "CLONE_NEWUTS": 1 << 26, "CLONE_NEWIPC": 1 << 27, "CLONE_NEWUSER": 1 << 28, "CLONE_NEWPID": 1 << 29, "CLONE_NEWNET": 1 << 30,
 		"TIOCSTI": 0x5412, "TIOCLINUX": 0x541c, "TIOCCONS": 0x541d, "TIOCSSERIAL": 0x541f, "TIOCSETD": 0x5423, "TIOCVHANGUP": 0x5437, "KDSKBENT": 0x4b47, "KDSKBSENT": 0x4b49,
 		"PRIO_PROCESS": 0, "IOPRIO_WHO_PROCESS": 1, "S_IFMT": 0o170000, "S_IFREG": 0o100000, "S_IFIFO": 0o010000, "S_IFSOCK": 0o140000,
@@ -292,6 +293,26 @@ func number(t testing.TB, s string) uint32 {
 		t.Fatalf("the test does not know %s", s)
 	}
 	return v
+}
+
+// TestSocketOptions: no program gets into a socket, whatever the upper halves of
+// the arguments say, and every other option passes.
+func TestSocketOptions(t *testing.T) {
+	everyArch(t, func(t *testing.T, m *machine) {
+		for _, level := range []uint64{0, 1, 2, 6, 17, 41, 58, 255, 1 << 31, ones32, 1<<32 | 1} {
+			for opt := range uint64(300) {
+				for _, high := range []uint64{0, 1 << 32} {
+					want := uint32(retAllow)
+					if uint32(level) == 1 && (opt == 26 || opt >= 50 && opt <= 52) {
+						want = eperm
+					}
+					if got := m.call(t, "setsockopt", [6]uint64{3, level, opt | high}); got != want {
+						t.Errorf("level %#x option %#x: %#x, want %#x", level, opt|high, got, want)
+					}
+				}
+			}
+		}
+	})
 }
 
 // TestSockets goes over all families, types and protocols, with the expectation

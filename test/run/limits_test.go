@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,13 @@ func TestTimeLimits(t *testing.T) {
 			},
 		},
 		{
+			"CPU time, SIGXCPU ignored",
+			jail.Job{Flags: []string{"--cpu-time", "1s", "--timeout", "60s"}, Sh: `trap "" XCPU; while :; do :; done`},
+			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
+				o.Ended(t, jailer.StatusTimedOut, jailer.LimitCPU, 124)
+			},
+		},
+		{
 			"CPU time of all processes",
 			jail.Job{Flags: []string{"--cpu-time", "2s", "--timeout", "100s"}, Sh: `
 for i in 1 2 3 4; do (while :; do :; done) & done; wait`},
@@ -113,6 +121,21 @@ for i in 1 2 3 4; do (while :; do :; done) & done; wait`},
 
 // hog takes 256 MiB and says so.
 const hog = `x = bytearray(1<<28); print("had it")`
+
+// sockets fills the buffers of connections on the loopback, 200 MiB at most, and
+// says how many MiB the kernel holds for them.
+const sockets = `
+import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(128)
+held, open_ = 0, []
+while held < 200 << 20 and len(open_) < 600:
+    c = socket.socket(); c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    c.connect(s.getsockname()); a, _ = s.accept(); open_ += [c, a]
+    c.setblocking(False)
+    try:
+        while held < 200 << 20: held += c.send(b"x" * 65536)
+    except BlockingIOError: pass
+print(held >> 20)`
 
 func TestMemoryLimit(t *testing.T) {
 	need.Program(t, "python3")
@@ -158,6 +181,19 @@ head -c 40M /dev/zero >/workspace/x; python3 -c 'x = bytearray(80<<20); print("h
 			func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
 				if o.Cgroup("memory") {
 					o.Ended(t, jailer.StatusOOMKilled, jailer.LimitMemory, 137)
+				}
+			},
+		},
+		{
+			"32 socket buffers count",
+			jail.Job{Flags: []string{"--memory", "64M", "--timeout", "20s"}, Argv: []string{"python3", "-c", sockets}},
+			func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
+				if !o.Cgroup("memory") {
+					return
+				}
+				// Held back or killed, never beyond the limit.
+				if n, _ := strconv.Atoi(strings.TrimSpace(o.Out())); n > 96 {
+					t.Errorf("%d MiB in the buffers of sockets under a limit of 64:\n%s", n, o)
 				}
 			},
 		},

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -191,6 +192,18 @@ func TestResultElsewhere(t *testing.T) {
 			if r, err := read(t, f.Name()); r != nil || err == nil || !strings.Contains(err.Error(), "nosuch") {
 				t.Errorf("%+v, %v", r, err)
 			}
+		})
+		t.Run("pid-file that is a FIFO without a reader", func(t *testing.T) {
+			fifo := filepath.Join(c.Home, "fifo")
+			if err := syscall.Mkfifo(fifo, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(fifo, c.UID, c.UID); err != nil && os.Geteuid() == 0 {
+				t.Fatal(err)
+			}
+			o := c.Run(t, jail.Job{Raw: true, Flags: []string{"--pid-file", fifo}, Sh: "echo RAN"})
+			rawError(125, fifo)(t, c, o)
+			o.Within(t, prompt)
 		})
 		t.Run("result-fd that nobody passed", func(t *testing.T) {
 			for _, n := range []string{"1", "4", "7", "999", "-1"} {

@@ -177,6 +177,27 @@ func TestOwner(t *testing.T) {
 		}
 		jail.Gone(t, 0, jail.Marked(mark))
 
+		t.Run("gone while nobody reads the output", func(t *testing.T) {
+			short := exec.CommandContext(t.Context(), "/bin/sleep", "1")
+			if err := short.Start(); err != nil {
+				t.Fatal(err)
+			}
+			go short.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			cmd := c.Command(ctx, "run", "--owner-pid", fmt.Sprint(short.Process.Pid), "--", "head", "-c", "300000", "/dev/zero")
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			defer w.Close()
+			cmd.Stdout = w
+			began := time.Now()
+			if err := cmd.Run(); cmd.ProcessState.ExitCode() != 125 || ctx.Err() != nil {
+				t.Errorf("%v after %v, want exit status 125", err, time.Since(began))
+			}
+		})
 		t.Run("gone before the start", func(t *testing.T) {
 			o := c.Run(t, jail.Job{Flags: []string{"--owner-pid", fmt.Sprint(owner.Process.Pid)}, Argv: []string{"sleep", "100"}})
 			o.Ended(t, jailer.StatusAborted, "", 143)

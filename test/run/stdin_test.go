@@ -31,6 +31,13 @@ func TestStdin(t *testing.T) {
 				o.Refused(t, 125, jailer.CodeInvalidPath, "/nosuch")
 			},
 		},
+		{
+			"31 a directory",
+			jail.Job{Flags: []string{"--stdin", "/tmp"}, Sh: "echo RAN"},
+			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
+				o.Refused(t, 125, jailer.CodeInvalidPath, "/tmp")
+			},
+		},
 		{"31 no terminal", jail.Job{Sh: "tty; [ -t 0 ] || [ -t 1 ] || echo none"}, func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 			if o.Exited(t, 0); o.Out() != "not a tty\nnone\n" {
 				t.Error(o)
