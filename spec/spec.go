@@ -11,6 +11,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/jailer-project/jailer/netns"
 	"github.com/jailer-project/jailer/rootfs"
 )
 
@@ -29,6 +30,7 @@ type Config struct {
 	Workspace Tmpfs // /workspace
 	Tmp       Tmpfs // each of /tmp, $HOME and /dev/shm
 
+	Network netns.Network
 	IDs     IDs
 	Rlimits []Rlimit
 	// Seccomp is the filter as an OCI runtime would compile it; nil where the
@@ -77,6 +79,9 @@ func Build(c Config) (*specs.Spec, error) {
 		// A job whose host uid is 0 owns /proc/sys and is not bound by
 		// RLIMIT_NPROC, whatever its namespaces say.
 		return nil, errors.New("spec: the job's host uid would be 0")
+	}
+	if !c.Network.New {
+		return nil, errors.New("spec: the jail would share a network that exists")
 	}
 	s := &specs.Spec{
 		Version:  Version,

@@ -56,7 +56,11 @@ func (r *run) assembleRoot() error {
 
 // Step 8: the OCI spec.
 func (r *run) buildSpec() error {
-	s, err := spec.Build(r.specConfig(*r.layout))
+	c, err := r.specConfig(*r.layout)
+	if err != nil {
+		return err
+	}
+	s, err := spec.Build(c)
 	if err != nil {
 		return err
 	}

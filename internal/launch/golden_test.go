@@ -79,7 +79,11 @@ func golden(t *testing.T, file string) {
 		{Source: "/run/jailer/ID/dev", Target: "/dev"},
 		{Source: "/dev/null", Target: "/dev/null", Device: true},
 	}}
-	s, err := spec.Build(r.specConfig(layout))
+	c, err := r.specConfig(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.Build(c)
 	if err != nil {
 		t.Fatal(err)
 	}

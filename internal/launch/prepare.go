@@ -196,18 +196,7 @@ func (r *run) closeDescriptors() error {
 	os.Clearenv()
 	// newuidmap and newgidmap are looked for here and nowhere else.
 	os.Setenv("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-	raiseCore()
 	return raiseNproc()
-}
-
-// raiseCore lifts a hard limit of 0, which services are often given: the job
-// would inherit it, and 0 starts the core_pattern pipe handler that 1 doesn't.
-// Only root may; a user's job keeps it.
-func raiseCore() {
-	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_CORE, &l) == nil && l.Max == 0 {
-		_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
-	}
 }
 
 // raiseNproc raises the soft limit to the hard one: a limit below the user's

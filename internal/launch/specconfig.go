@@ -8,20 +8,26 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/jailer-project/jailer/netns"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
 )
 
-func (r *run) specConfig(layout rootfs.Layout) spec.Config {
+func (r *run) specConfig(layout rootfs.Layout) (spec.Config, error) {
+	network, err := netns.For(netns.Mode(r.plan.Network))
+	if err != nil {
+		return spec.Config{}, err
+	}
 	return spec.Config{
-		Args: r.plan.Argv, Env: environment(r.plan), Cwd: r.plan.Cwd,
+		Network: network,
+		Args:    r.plan.Argv, Env: environment(r.plan), Cwd: r.plan.Cwd,
 		Root:      layout,
 		Workspace: spec.Tmpfs{Bytes: r.plan.Limits.Workspace, Inodes: r.plan.Limits.WorkspaceInodes},
 		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
 		IDs:       r.ids.spec(),
 		Rlimits:   r.rlimits(),
-	}
+	}, nil
 }
 
 // Plan does the first two steps alone: what a run would be.
