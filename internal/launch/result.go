@@ -3,10 +3,7 @@ package launch
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/jailer-project/jailer"
-	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
 )
@@ -126,8 +123,3 @@ func (r *run) isolation() jailer.Isolation {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-var (
-	_ = unix.SIGKILL
-	_ cgroup.Usage
-)
