@@ -79,6 +79,10 @@ func inherited(n int) (*os.File, error) {
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil, usagef("--result-fd %d: no such descriptor was inherited", n)
 	}
+	mode, err := unix.FcntlInt(uintptr(n), unix.F_GETFL, 0)
+	if err != nil || mode&unix.O_PATH != 0 || mode&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, usagef("--result-fd %d: can't be written to", n)
+	}
 	unix.CloseOnExec(n)
 	return os.NewFile(uintptr(n), "result-fd"), nil
 }

@@ -324,6 +324,18 @@ func TestJobLeftoverZombie(t *testing.T) {
 	}
 }
 
+// One whose first thread has ended looks like a zombie, and runs on.
+func TestJobLeftoverThread(t *testing.T) {
+	need.Program(t, "python3")
+	r, _ := run(t, sh(`python3 -c '
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(100,)).start()
+ctypes.CDLL(None).pthread_exit(None)' & sleep 1; exit 0`), options{})
+	if r.Leftover != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The main process never waits for its child; what the child used counts anyway.
 func TestJobUsageOfOrphans(t *testing.T) {
 	r, _ := run(t, sh("(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done) & exec sleep 3"), options{})

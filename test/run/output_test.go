@@ -193,6 +193,17 @@ func TestResultElsewhere(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
+		t.Run("result-fd that can't be written to", func(t *testing.T) {
+			f, err := os.Open("/dev/null")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			rawError(125, "--result-fd 3")(t, c, c.Run(t, jail.Job{
+				Raw: true, Flags: []string{"--result-fd", "3"}, Sh: "echo RAN",
+				Setup: func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} },
+			}))
+		})
 		t.Run("pid-file that is a FIFO without a reader", func(t *testing.T) {
 			fifo := filepath.Join(c.Home, "fifo")
 			if err := syscall.Mkfifo(fifo, 0o666); err != nil {

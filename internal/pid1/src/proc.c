@@ -101,6 +101,27 @@ static uint32_t pid_of(const char *name)
 	return pid;
 }
 
+/* A process whose first thread has ended shows as a zombie as long as others run;
+ * field 20 counts them all. */
+static int living(const char *s)
+{
+	uint32_t threads = 0;
+
+	if (*s == 'X')
+		return 0;
+	if (*s != 'Z')
+		return 1;
+	for (int blanks = 0; blanks < 17; s++) {
+		if (!*s)
+			return 0;
+		if (*s == ' ')
+			blanks++;
+	}
+	for (; *s >= '0' && *s <= '9'; s++)
+		threads = threads * 10 + (uint32_t)(*s - '0');
+	return threads > 1;
+}
+
 uint32_t proc_living(void)
 {
 	static char entries[16384] __attribute__((aligned(8)));
@@ -122,7 +143,7 @@ uint32_t proc_living(void)
 			if (pid < 2 || ++seen > COUNT_MAX)
 				continue;
 			s = stat_fields(pid, buf, &error);
-			if (s && *s != 'Z' && *s != 'X')
+			if (s && living(s))
 				count++;
 		}
 		if (seen > COUNT_MAX)
