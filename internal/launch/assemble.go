@@ -19,7 +19,7 @@ func (r *run) makeCgroup() error {
 	if r.ids.owned {
 		owner = int(r.ids.uid)
 	}
-	jail, err := r.base.Create(r.o.ID, owner)
+	jail, err := r.base.Create(r.cgroupName, owner)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -227,7 +227,8 @@ func (r *run) makeState() error {
 	}
 	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid)}
 	if r.base != nil {
-		rec.Cgroups = r.base.Plan(r.o.ID)
+		r.cgroupName = dir.CgroupName(r.o.ID)
+		rec.Cgroups = r.base.Plan(r.cgroupName)
 	}
 	s, err := dir.Create(rec)
 	if errors.Is(err, state.ErrExists) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -34,18 +35,22 @@ type run struct {
 	filter []byte       // compiled default profile
 	ids    ids
 
-	session *state.Session
-	jail    *cgroup.Jail
-	job     *cgroup.Job
-	events  <-chan cgroup.Event
-	layout  *rootfs.Layout
-	spec    *specs.Spec
+	session    *state.Session
+	cgroupName string
+	jail       *cgroup.Jail
+	job        *cgroup.Job
+	events     <-chan cgroup.Event
+	layout     *rootfs.Layout
+	spec       *specs.Spec
 
 	con            *container.Container
 	ctl            *pid1.Conn
 	orders         *pid1.Payload // what PID 1 will be told to run
 	coolDown       func()
-	reports        <-chan pid1.Report // closed when PID 1 is gone
+	settled        func()                 // ends the watch over the set-up
+	early          []os.Signal            // came while the jail was set up
+	aborted        atomic.Pointer[string] // why the set-up was ended
+	reports        <-chan pid1.Report     // closed when PID 1 is gone
 	stdout, stderr *stream.Capture
 	owner          <-chan struct{} // closed when the process of OwnerPID has ended
 	exceeded       chan struct{}   // output over the cap, where the policy says kill

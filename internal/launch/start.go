@@ -53,6 +53,12 @@ func (r *run) startContainer() error {
 	}
 	r.coolDown = r.keepCgroupWarm()
 	r.later(func() error { r.coolDown(); return nil })
+	r.settled = r.watchSetup()
+	r.later(func() error { r.settled(); return nil })
+	// libcontainer asks for the working directory, which may have been removed.
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
 	con, err := container.Start(container.Options{
 		ID:         r.o.ID,
 		StateDir:   r.privateDir("container"),
@@ -63,7 +69,7 @@ func (r *run) startContainer() error {
 		Logger: r.log,
 	})
 	if err != nil {
-		return startError(err)
+		return r.setupError(startError(err))
 	}
 	r.con = con
 	r.later(r.removeContainer)
@@ -96,12 +102,13 @@ func (r *run) awaitJob() error {
 	}
 	rep, ok := <-r.reports
 	r.coolDown()
+	r.settled()
 	if !ok {
-		return &jailer.Error{
+		return r.setupError(&jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "pid1",
 			Message: "PID 1 ended before it had started the command",
 			Hint:    "is the host out of memory? see the kernel log",
-		}
+		})
 	}
 	if err := rep.Err(); err != nil {
 		return r.commandError(err)

@@ -65,6 +65,9 @@ func (r *run) supervise() error {
 	r.owner = owner // drain watches on
 	r.later(func() error { stopOwner(); return nil })
 	done := r.ctx.Done()
+	for _, sig := range r.early {
+		r.signal(sig)
+	}
 	for {
 		select {
 		case rep, ok := <-r.reports:

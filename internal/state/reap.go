@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,8 +104,22 @@ func stillThere(f *os.File, path string) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino
 }
 
+// recordLimit is more, in bytes, than a record ever is.
+const recordLimit = 64 << 10
+
+// readRecord gives nil for what is no record: a FIFO that would block, a link, a
+// file without end.
 func readRecord(path string) *Record {
-	data, err := os.ReadFile(filepath.Join(path, "priv", "record.json"))
+	f, err := os.OpenFile(filepath.Join(path, "priv", "record.json"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() || st.Size() > recordLimit {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(f, recordLimit))
 	if err != nil {
 		return nil
 	}

@@ -9,7 +9,9 @@ package state
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -29,6 +31,9 @@ type Dir struct {
 	root bool
 }
 
+// rootDir is real root's state directory.
+const rootDir = "/run/jailer"
+
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
 
 // CheckID refuses an id that is not ^[a-z0-9][a-z0-9_.-]{0,62}$. Nothing is
@@ -38,6 +43,17 @@ func CheckID(id string) error {
 		return fmt.Errorf("session id %q: must match %s", id, idPattern)
 	}
 	return nil
+}
+
+// CgroupName is the name of a jail's cgroups, which are one tree for the whole
+// host (or user) while ids are unique in one state directory only: a record of
+// another directory must never name them. '+' can't be in an id.
+func (d *Dir) CgroupName(id string) string {
+	if d.Path == rootDir {
+		return id
+	}
+	sum := sha256.Sum256([]byte(d.Path))
+	return id + "+" + hex.EncodeToString(sum[:4])
 }
 
 // NewID makes a random id of 80 bits.
@@ -62,7 +78,7 @@ func Open(path, xdgRuntimeDir string) (*Dir, error) {
 		}
 		d.Path = filepath.Clean(path)
 	case d.root:
-		d.Path = "/run/jailer"
+		d.Path = rootDir
 	case xdgRuntimeDir != "" && checkDir(xdgRuntimeDir, uid) == nil:
 		d.Path = filepath.Clean(xdgRuntimeDir) + "/jailer"
 	case checkDir("/run/user/"+strconv.Itoa(uid), uid) == nil:

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain doubles as a process that makes a session and waits to be killed.
@@ -221,6 +223,42 @@ func TestReapRefusesForeignCgroups(t *testing.T) {
 	}
 	if _, err := os.Stat(precious); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestReapOddRecords(t *testing.T) {
+	for name, plant := range map[string]func(path string) error{
+		"a FIFO":   func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"a link":   func(p string) error { return os.Symlink("/dev/zero", p) },
+		"garbage":  func(p string) error { return os.WriteFile(p, []byte("{"), 0o600) },
+		"too long": func(p string) error { return os.WriteFile(p, make([]byte, recordLimit+1), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			if err := os.MkdirAll(filepath.Join(d.Path, "odd", "priv"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(filepath.Join(d.Path, "odd", "priv", "record.json")); err != nil {
+				t.Fatal(err)
+			}
+			leaks, err := d.Reap(t.Context(), false)
+			if err != nil || len(leaks) != 1 || !leaks[0].Removed || leaks[0].Record != nil {
+				t.Fatalf("%+v %v", leaks, err)
+			}
+		})
+	}
+}
+
+func TestCgroupName(t *testing.T) {
+	a, b := &Dir{Path: "/tmp/a"}, &Dir{Path: "/tmp/b"}
+	if a.CgroupName("x") == b.CgroupName("x") {
+		t.Error("two directories name one cgroup")
+	}
+	if got := (&Dir{Path: rootDir}).CgroupName("x"); got != "x" {
+		t.Errorf("root's own: %q", got)
+	}
+	if CheckID(a.CgroupName("x")) == nil {
+		t.Error("an id could be spelled like another directory's cgroup")
 	}
 }
 

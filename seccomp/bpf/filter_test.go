@@ -285,6 +285,7 @@ func number(t testing.TB, s string) uint32 {
 		"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "SOCK_TYPE_MASK": 15, "SOCK_STREAM": 1, "SOCK_DGRAM": 2,
 		"IPPROTO_IP": 0, "IPPROTO_ICMP": 1, "IPPROTO_TCP": 6, "IPPROTO_UDP": 17, "IPPROTO_ICMPV6": 58, "NETLINK_ROUTE": 0, "NETLINK_AUDIT": 9,
 		"SOL_SOCKET": 1, "SO_ATTACH_FILTER": 26, "SO_ATTACH_BPF": 50, "SO_ATTACH_REUSEPORT_CBPF": 51, "SO_ATTACH_REUSEPORT_EBPF": 52,
+		"MAP_HUGETLB": 1 << 18, "MFD_HUGETLB": 1 << 2, "SHM_HUGETLB": 1 << 11,
 		"CLONE_NEWNS": 1 << 17, "CLONE_NEWCGROUP": 1 << 25, "CLONE_NEWUTS": 1 << 26, "CLONE_NEWIPC": 1 << 27, "CLONE_NEWUSER": 1 << 28, "CLONE_NEWPID": 1 << 29, "CLONE_NEWNET": 1 << 30,
 		"TIOCSTI": 0x5412, "TIOCLINUX": 0x541c, "TIOCCONS": 0x541d, "TIOCSSERIAL": 0x541f, "TIOCSETD": 0x5423, "TIOCVHANGUP": 0x5437, "KDSKBENT": 0x4b47, "KDSKBSENT": 0x4b49,
 		"PRIO_PROCESS": 0, "IOPRIO_WHO_PROCESS": 1, "S_IFMT": 0o170000, "S_IFREG": 0o100000, "S_IFIFO": 0o010000, "S_IFSOCK": 0o140000,
@@ -446,6 +447,13 @@ func TestPinned(t *testing.T) {
 				one(retAllow, name, pid, 1, 1)
 			}
 		}
+		one(eperm, "mmap", 0, 1<<21, 3, 0x40022)
+		one(eperm, "memfd_create", 0, 4)
+		one(eperm, "memfd_create", 0, 5)
+		one(eperm, "shmget", 0, 1<<21, 0o5600)
+		one(retAllow, "mmap", 0, 1<<21, 3, 0x22)
+		one(retAllow, "memfd_create", 0, 3)
+		one(retAllow, "shmget", 0, 4096, 0o1600)
 		one(eperm, "setpriority", 0, 1, 5)
 		one(eperm, "setpriority", 1, 0, 5)
 		one(eperm, "setpriority", 2, 1000, 5)

@@ -122,7 +122,9 @@ func Cgroups(t testing.TB, pattern string) []string {
 		if err != nil {
 			return err
 		}
-		if ok, err := filepath.Match("jail-"+pattern, d.Name()); ok || err != nil {
+		// With a state directory of its own, jailer adds "+" and its mark.
+		name, _, _ := strings.Cut(d.Name(), "+")
+		if ok, err := filepath.Match("jail-"+pattern, name); ok || err != nil {
 			out = append(out, p)
 			return err
 		}

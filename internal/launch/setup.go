@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+)
+
+// setupLimit bounds the time from the container's start to the command's. A
+// root on a file system that hangs would hold it up for ever.
+const setupLimit = 2 * time.Minute
+
+// watchSetup listens to the caller while libcontainer and PID 1 work, when
+// nothing else does: the second INT or TERM, the end of the owner, of the time
+// to live, or of patience, kills what is being started. Other signals are kept
+// for the job. The returned function ends the watch; it may be called again.
+func (r *run) watchSetup() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if why := r.untilAborted(done); why != "" {
+			r.aborted.Store(&why)
+			killChildren(done)
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(done)
+		<-ended
+	})
+}
+
+// untilAborted returns why the set-up has to end, "" when it is over.
+func (r *run) untilAborted(done <-chan struct{}) string {
+	owner, stopOwner := watchOwner(r.o.OwnerPID)
+	defer stopOwner()
+	limit := time.NewTimer(setupLimit)
+	defer limit.Stop()
+	ttl := time.NewTimer(r.plan.Limits.TTL - time.Since(r.o.Began))
+	defer ttl.Stop()
+	ends := 0
+	for {
+		select {
+		case <-done:
+			return ""
+		case sig := <-r.o.Signals:
+			r.early = append(r.early, sig)
+			if sig == unix.SIGINT || sig == unix.SIGTERM {
+				ends++
+			}
+			if ends > 1 {
+				return "interrupted"
+			}
+		case <-owner:
+			return fmt.Sprintf("process %d, its owner, has ended", r.o.OwnerPID)
+		case <-ttl.C:
+			return "the time to live is over"
+		case <-limit.C:
+			return fmt.Sprintf("the set-up took longer than %v", setupLimit)
+		case <-r.ctx.Done():
+			return "canceled"
+		}
+	}
+}
+
+// killChildren kills the launcher's children, which are libcontainer's stages
+// and nothing else, again and again until the step that waits for them is over:
+// one stage may start the next.
+func killChildren(done <-chan struct{}) {
+	for {
+		for _, pid := range children() {
+			_ = unix.Kill(pid, unix.SIGKILL) // ours and not yet waited for: the number can't be another's
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// children reads /proc/self/task/TID/children (proc(5)).
+func children() []int {
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	var pids []int
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for _, s := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// setupError is err, or, where the caller ended the set-up, that.
+func (r *run) setupError(err error) error {
+	why := r.aborted.Load()
+	if err == nil || why == nil {
+		return err
+	}
+	return &jailer.Error{
+		Code: jailer.CodeInternal, Reason: "setup.aborted",
+		Message: "ended before the command had started: " + *why,
+	}
+}
