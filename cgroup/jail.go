@@ -41,7 +41,7 @@ func (b *Base) plan(id string) []place {
 
 func checkID(id string) error {
 	ok := id != "" && len(id) <= 128 && strings.IndexFunc(id, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' || r == '+')
 	}) < 0
 	if !ok {
 		return fmt.Errorf("cgroup: bad jail id %q", id)
