@@ -51,6 +51,7 @@ CPU, processes, time and output, and no network. It needs no daemon and no
 privilege. What can't be enforced here is an error before the command starts.`,
 		Args:          noVerb,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// The generated command would add flags and text of its own.

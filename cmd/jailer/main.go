@@ -8,10 +8,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +37,19 @@ func main() {
 	// before it could clean up; notified of the signal it gets EPIPE instead.
 	// Ignoring it would be inherited by the job.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+	os.Exit(guarded(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// guarded keeps a defect of ours from looking like the command's own exit
+// status: Go ends a panic with 2.
+func guarded(args []string, s streams) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(s.err, "jailer: error: internal error: %v\njailer: hint: please report it; `jailer gc` removes what is left\n%s", p, debug.Stack())
+			code = exitFailed
+		}
+	}()
+	return run(args, s)
 }
 
 type streams struct {

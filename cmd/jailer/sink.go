@@ -150,7 +150,10 @@ func (s *sink) done(o *launch.Outcome) error {
 func (s *sink) failed(err error) error {
 	e := asJailerError(err)
 	var errs []error
-	doc := map[string]any{"v": jailer.ProtocolVersion, "error": e}
+	doc := struct {
+		V     int           `json:"v"`
+		Error *jailer.Error `json:"error"`
+	}{jailer.ProtocolVersion, e}
 	switch {
 	case s.json:
 		errs = append(errs, writeJSON(s.a.out, doc))

@@ -126,7 +126,13 @@ func start(o Options, rootless bool) (*Container, error) {
 }
 
 // Pid is PID 1 as the host sees it.
-func (k *Container) Pid() int {
+func (k *Container) Pid() (pid int) {
+	// A process whose fork failed panics here too, in libcontainer.
+	defer func() {
+		if recover() != nil {
+			pid = -1
+		}
+	}()
 	pid, err := k.p.Pid()
 	if err != nil {
 		return -1
@@ -137,6 +143,9 @@ func (k *Container) Pid() int {
 // Kill ends PID 1; the kernel then kills everything in its pid namespace
 // (pid_namespaces(7)).
 func (k *Container) Kill() error {
+	if k.Pid() <= 0 {
+		return nil // init was never forked; libcontainer would panic
+	}
 	err := k.c.Signal(unix.SIGKILL)
 	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
 		return nil

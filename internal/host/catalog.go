@@ -62,6 +62,7 @@ func Catalog() []Entry {
 		{ID: "container.start", Run: true},
 		{ID: "pid1", Run: true},
 		{ID: "pid1.STAGE", Run: true},
+		{ID: "host.resources", Run: true},
 		{ID: "setup.aborted", Run: true},
 		{ID: "session.leaked", Run: true},
 	}

@@ -52,6 +52,9 @@ func (r *run) resolve() error {
 
 // Step 3: probe what the plan needs. "Could not tell" counts as no.
 func (r *run) probe() error {
+	if err := checkOwner(r.o.OwnerPID); err != nil {
+		return err
+	}
 	if err := r.probeBuild(); err != nil {
 		return err
 	}
@@ -61,8 +64,8 @@ func (r *run) probe() error {
 	if r.plan.AppArmor == "required" {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "apparmor",
-			Message: "the policy requires AppArmor, which this version can't apply",
-			Hint:    `set apparmor = "auto" in the profile`,
+			Message: "AppArmor is required, and this version can't apply it",
+			Hint:    `leave --apparmor out, and set apparmor = "auto" in the profile`,
 		}
 	}
 	if err := r.chooseIDs(); err != nil {

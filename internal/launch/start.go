@@ -159,6 +159,11 @@ func startError(err error) error {
 	e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "container.start", Err: err, Hint: "run `jailer doctor`"}
 	text := err.Error()
 	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM):
+		// What is short is the launcher's, by its own ulimits or the host's; the
+		// isolation is not in doubt, and the next try may find more.
+		e.Code, e.Reason, e.Retryable = jailer.CodeInternal, "host.resources", true
+		e.Hint = "raise the launcher's limits (ulimit -n 256, ulimit -u), or wait until the host has more to give"
 	case strings.Contains(text, `"proc"`) && strings.Contains(text, "operation not permitted"):
 		// mount_too_revealing(): a fresh procfs is refused where the outer one
 		// is partly covered, as Docker and Podman do.

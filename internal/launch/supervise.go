@@ -2,6 +2,7 @@ package launch
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -186,6 +187,25 @@ func (r *run) nextCPUCheck() time.Duration {
 		return 0
 	}
 	return max(rest*1000/time.Duration(r.plan.Limits.CPUs), 5*time.Millisecond)
+}
+
+// checkOwner refuses a run whose owner is gone before anything is made.
+func checkOwner(pid int) error {
+	if pid <= 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		if !pidfdDone(fd) {
+			return nil
+		}
+		err = unix.ESRCH
+	}
+	return &jailer.Error{
+		Code: jailer.CodeInvalidRequest, Path: "--owner-pid " + strconv.Itoa(pid), Err: err,
+		Hint: "it must be a process that lives, in this pid namespace",
+	}
 }
 
 // watchOwner tells when a process has ended, by a pidfd: a pid could be reused.

@@ -127,7 +127,7 @@ func boot(t testing.TB, o options) *jail {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:                 unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		UidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: host, Size: size}},
-		GidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: host, Size: size}},
+		GidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: hostGroup(host), Size: size}},
 		GidMappingsEnableSetgroups: root,
 		Credential:                 &syscall.Credential{NoSetGroups: !root},
 	}
@@ -261,3 +261,11 @@ func job(args ...string) Payload {
 func sh(script string) Payload { return job("/bin/sh", "-c", script) }
 
 func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }
+
+// hostGroup is the only group that an unprivileged process may map: its own.
+func hostGroup(host int) int {
+	if os.Getuid() == 0 {
+		return host
+	}
+	return os.Getgid()
+}

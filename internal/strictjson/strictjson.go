@@ -71,7 +71,7 @@ func Decode(data []byte, v any, o Options) error {
 		return fmt.Errorf("strictjson: Decode into %T, want a non-nil pointer", v)
 	}
 	if len(data) > o.MaxBytes {
-		return &Error{Msg: fmt.Sprintf("document has %d bytes, more than the %d allowed", len(data), o.MaxBytes)}
+		return &Error{Msg: fmt.Sprintf("document has at least %d bytes, more than the %d allowed", len(data), o.MaxBytes)}
 	}
 	if !utf8.Valid(data) {
 		return &Error{Msg: "document is not valid UTF-8"}

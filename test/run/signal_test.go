@@ -200,7 +200,7 @@ func TestOwner(t *testing.T) {
 		})
 		t.Run("gone before the start", func(t *testing.T) {
 			o := c.Run(t, jail.Job{Flags: []string{"--owner-pid", fmt.Sprint(owner.Process.Pid)}, Argv: []string{"sleep", "100"}})
-			o.Ended(t, jailer.StatusAborted, "", 143)
+			o.Refused(t, 125, jailer.CodeInvalidRequest, "no such process")
 			o.Within(t, prompt)
 		})
 	})
