@@ -2,7 +2,8 @@
 
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
-GO ?= go
+# Go's own installer puts it where not every PATH looks.
+GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go),go)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 PREFIX ?= /usr/local
 
@@ -28,11 +29,18 @@ export RUNS ?= 200
 export TESTTIME ?= 15m
 LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
 
-.PHONY: build run test test-long test-tree bench lint cross fuzz install clean deps deps-bench generate
+.PHONY: help build run test test-long test-tree bench lint cross fuzz install clean deps deps-bench generate
 
 build: generate
 	@mkdir -p bin
 	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' $(GCFLAGS) -ldflags '$(LDFLAGS)' -o bin/jailer ./cmd/jailer
+
+help:
+	@echo 'make run         install what is needed, build, run a real jail and show it'
+	@echo 'make test        the whole suite (make test-long: with the long figures)'
+	@echo 'make build       bin/jailer'
+	@echo 'make bench       a cold run beside crun, runc and bwrap'
+	@echo 'make lint, fuzz, install (PREFIX, DESTDIR), clean'
 
 generate: $(PID1) $(FILTER)
 
@@ -44,10 +52,10 @@ $(FILTER): profiles/seccomp/default.json $(wildcard seccomp/*.go seccomp/bpf/*.g
 
 # Debian's or Ubuntu's packages that the build needs; nothing if they are there.
 deps:
-	@sh scripts/deps.sh build
+	@GO='$(GO)' sh scripts/deps.sh build
 
 deps-bench:
-	@sh scripts/deps.sh bench
+	@GO='$(GO)' sh scripts/deps.sh bench
 
 # Installs what the build needs, builds, runs a real jail and shows it.
 run: deps
@@ -59,7 +67,7 @@ test: deps
 	@$(MAKE) --no-print-directory build lint test-tree fuzz
 
 test-tree:
-	@sh scripts/test.sh '$(TAGS)'
+	@GO='$(GO)' sh scripts/test.sh '$(TAGS)'
 
 test-long: deps
 	@$(MAKE) --no-print-directory build lint test-tree fuzz $(LONG)
@@ -67,7 +75,7 @@ test-long: deps
 # Cold runs beside crun, runc and bwrap, as ratios of one interleaved run.
 bench: deps deps-bench
 	@$(MAKE) --no-print-directory build
-	@sh scripts/bench.sh '$(TAGS)'
+	@GO='$(GO)' sh scripts/bench.sh '$(TAGS)'
 
 TOOL := $(GO) tool -modfile=tools/go.mod
 
@@ -80,11 +88,11 @@ lint: generate
 	CGO_ENABLED=0 $(GO) build . ./limits ./policy ./spec
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet . ./limits ./policy ./spec
 	$(TOOL) staticcheck -tags '$(TAGS)' ./...
-	@sh scripts/cross.sh
+	@GO='$(GO)' sh scripts/cross.sh
 
 # Every fuzz target for FUZZTIME.
 fuzz: generate
-	@sh scripts/fuzz.sh '$(TAGS)'
+	@GO='$(GO)' sh scripts/fuzz.sh '$(TAGS)'
 
 install: build
 	install -D -m 0755 bin/jailer $(DESTDIR)$(PREFIX)/bin/jailer

@@ -96,7 +96,18 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	if r.Isolation.Limits == nil {
 		r.Isolation.Limits = map[string]string{}
 	}
-	return json.Marshal(plain(r))
+	return json.Marshal(struct {
+		plain
+		// Three digits always, so that stamps sort as text.
+		StartedAt string `json:"startedAt,omitempty"`
+	}{plain(r), stamp(r.StartedAt)})
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 // StdoutData is the captured stdout as bytes, nil when none was captured.

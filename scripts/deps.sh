@@ -19,6 +19,18 @@ bench)
 	;;
 esac
 
+# Go is not installed from here: Debian's is often older than go.mod asks for.
+# From 1.21 on it fetches the version that it needs by itself.
+go=${GO:-go}
+if ! command -v "$go" >/dev/null; then
+	echo "deps: no Go found: install Go $(sed -n 's/^go //p' go.mod) or newer (https://go.dev/doc/install) and put it on PATH, or say GO=/path/to/go" >&2
+	exit 1
+fi
+if ! "$go" version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then
+	echo "deps: $("$go" version) is too old: Go 1.21 or newer is needed, which then fetches $(sed -n 's/^go //p' go.mod)" >&2
+	exit 1
+fi
+
 missing() {
 	for p in "$@"; do
 		dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$p"

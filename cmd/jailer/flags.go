@@ -52,6 +52,7 @@ func (f *requestFlags) register(fs *pflag.FlagSet) {
 var limitUsage = map[string]string{
 	"timeout":    "end the command after `DURATION` of wall-clock time, as 30s",
 	"cpu-time":   "end it after `DURATION` of CPU time, all processes together",
+	"ttl":        "end it `DURATION` after jailer began, set-up included",
 	"memory":     "memory of all its processes and tmpfs files, as `SIZE` 64M or 1G; no swap",
 	"cpus":       "`N` CPUs, in steps of 0.001",
 	"pids":       "at most `N` processes and threads",

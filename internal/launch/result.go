@@ -73,6 +73,9 @@ func (r *run) output(res *jailer.Result) {
 // reaped.
 func (r *run) measured(res *jailer.Result) {
 	u := &res.Usage
+	if r.exit != nil && r.exit.SpaceKnown {
+		u.WorkspaceBytes = ptr(r.exit.SpaceUsed)
+	}
 	if r.usage == nil {
 		if r.exit != nil {
 			u.CPUUserMs, u.CPUSystemMs = ptr(r.exit.All.User.Milliseconds()), ptr(r.exit.All.System.Milliseconds())
@@ -99,6 +102,7 @@ func (r *run) limitsHit(res *jailer.Result) {
 	}
 	add("memory", r.usage != nil && r.usage.OOMKills > 0)
 	add("pids", r.usage != nil && r.usage.PidsMaxHits > 0)
+	add("workspace", r.exit != nil && r.exit.SpaceFull)
 	add("output", res.StdoutTruncated || res.StderrTruncated)
 	res.LimitsHit = hit
 }

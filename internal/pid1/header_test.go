@@ -40,6 +40,7 @@ func TestHeader(t *testing.T) {
 		"CONTROL_SIGNAL": controlSignal, "CONTROL_SIGNAL_GROUP": controlSignalGroup, "CONTROL_KILL": controlKill,
 		"REPORT_STARTED": uint64(Started), "REPORT_FAILED": uint64(Failed), "REPORT_EXITED": uint64(Exited),
 		"DETAIL_INTERPRETER": DetailInterpreter, "LEFTOVER_UNKNOWN": LeftoverUnknown,
+		"SPACE_KNOWN": spaceKnown, "SPACE_FULL": spaceFull,
 	}
 	for s, name := range stageNames {
 		g["STAGE_"+strings.ToUpper(name)] = uint64(s)

@@ -24,6 +24,12 @@ const (
 // of its "#!" line or of its ELF header is not.
 const DetailInterpreter = 1
 
+// Bits of the report's space, see SpaceKnown and SpaceFull.
+const (
+	spaceKnown = 1
+	spaceFull  = 2
+)
+
 // LeftoverUnknown in Leftover: PID 1 couldn't read /proc.
 const LeftoverUnknown = 0xffffffff
 
@@ -44,6 +50,11 @@ type Report struct {
 	Main       Usage  // the main process and the children that it waited for
 	All        Usage  // everything that PID 1 reaped, the main process included
 	Detail     uint32 // see Stage
+
+	// What the workspace's file system said when the main process ended.
+	SpaceKnown bool
+	SpaceFull  bool  // no free block, or no free inode
+	SpaceUsed  int64 // bytes
 }
 
 // ErrReport is the error of bytes that are no report.
@@ -70,7 +81,14 @@ func DecodeReport(b []byte) (Report, error) {
 	if (r.Type == Failed) != (r.Stage != StageNone) {
 		return Report{}, ErrReport
 	}
-	for _, c := range b[76:] {
+	space, used := le.Uint32(b[76:]), le.Uint64(b[80:])
+	if space > spaceKnown|spaceFull || used > 1<<52 {
+		return Report{}, ErrReport
+	}
+	if space&spaceKnown != 0 {
+		r.SpaceKnown, r.SpaceFull, r.SpaceUsed = true, space&spaceFull != 0, int64(used)
+	}
+	for _, c := range b[88:] {
 		if c != 0 {
 			return Report{}, ErrReport
 		}

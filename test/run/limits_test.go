@@ -258,7 +258,11 @@ func TestSpaceLimits(t *testing.T) {
 			jail.Job{Sh: `
 head -c 2G /dev/zero >` + dir + `/x; echo $?; du -m ` + dir + `/x | cut -f1`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
-				o.Exited(t, 0)
+				r := o.Exited(t, 0)
+				if ws := dir == "/workspace"; slices.Contains(r.LimitsHit, "workspace") != ws ||
+					r.Usage.WorkspaceBytes == nil || (*r.Usage.WorkspaceBytes == int64(mib)<<20) != ws {
+					t.Errorf("%s is full; limitsHit %v, usage of the workspace %v", dir, r.LimitsHit, r.Usage.WorkspaceBytes)
+				}
 				if o.Out() != fmt.Sprintf("1\n%d\n", mib) || !strings.Contains(o.ErrOut(), "No space left on device") {
 					t.Errorf("want ENOSPC at %d MiB, got:\n%s", mib, o)
 				}

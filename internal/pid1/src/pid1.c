@@ -15,6 +15,7 @@
 #include "sys.h"
 
 #include <asm/errno.h>
+#include <asm/statfs.h>
 #include <linux/close_range.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
@@ -45,7 +46,9 @@ struct report {
 	uint64_t utime_us, stime_us, maxrss_kb;
 	uint64_t children_utime_us, children_stime_us, children_maxrss_kb;
 	uint32_t detail;
-	unsigned char zero[PROTOCOL_REPORT - 76];
+	uint32_t space; /* EXITED: what is known of the workspace */
+	uint64_t space_used;
+	unsigned char zero[PROTOCOL_REPORT - 88];
 };
 _Static_assert(sizeof(struct report) == PROTOCOL_REPORT, "report");
 
@@ -246,6 +249,19 @@ static uint64_t us(struct __kernel_old_timeval t)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
+/* A mount point of the launcher's, which the job can't replace. */
+static void measure_space(struct report *r)
+{
+	struct statfs s = { 0 };
+
+	if (sys(__NR_statfs, WORKSPACE, &s) < 0 || s.f_bsize <= 0 || s.f_blocks < s.f_bfree)
+		return;
+	r->space = SPACE_KNOWN;
+	if (s.f_bfree == 0 || s.f_ffree == 0)
+		r->space |= SPACE_FULL;
+	r->space_used = (uint64_t)(s.f_blocks - s.f_bfree) * (uint64_t)s.f_bsize;
+}
+
 /* The main process is gone. Its own usage is in ru (with that of the children it
  * waited for); RUSAGE_CHILDREN has all that PID 1 reaped, the main process too. */
 static __attribute__((noreturn)) void finish(int status, const struct rusage *ru)
@@ -269,6 +285,7 @@ static __attribute__((noreturn)) void finish(int status, const struct rusage *ru
 		r.children_stime_us = us(all.ru_stime);
 		r.children_maxrss_kb = (uint64_t)all.ru_maxrss;
 	}
+	measure_space(&r);
 	send(&r);
 	die(0); /* the kernel kills the rest */
 }

@@ -55,6 +55,12 @@
 
 #define LEFTOVER_UNKNOWN 0xffffffff
 
+/* REPORT space: what the workspace's file system said at the end. Without
+ * SPACE_KNOWN it said nothing. */
+#define SPACE_KNOWN 1
+#define SPACE_FULL 2     /* no free block, or no free inode */
+#define WORKSPACE "/workspace"
+
 /* The step that failed. Below 32 it is PID 1's, from 32 on the job's own process
  * before its exec. */
 enum stage {
