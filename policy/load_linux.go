@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -130,7 +131,11 @@ func (l loader) checkOwner(policy, path string, st *unix.Stat_t) error {
 		return e
 	}
 	if st.Mode&0o022 != 0 && (st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&unix.S_ISVTX == 0) {
-		e := bad(policy, "", fmt.Sprintf("%s is writable by others (mode %04o)", path, st.Mode&0o7777))
+		what := fmt.Sprintf("%s is writable by others (mode %04o)", path, st.Mode&0o7777)
+		if path == policy {
+			what = strings.TrimPrefix(what, path+" ")
+		}
+		e := bad(policy, "", what)
 		e.Hint = fmt.Sprintf("chmod go-w %s", path)
 		return e
 	}

@@ -102,7 +102,7 @@ func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, e
 		return o, usagef("--policy: empty")
 	}
 	if f.request == "" && len(argv) == 0 {
-		return o, usagef("no command given: put it after --")
+		return o, &usageError{err: errors.New("no command given: put it after --"), command: "jailer " + f.set.Name()}
 	}
 	if o.Overrides, err = f.overrides(argv); err != nil {
 		return o, err
