@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/container"
@@ -183,80 +181,4 @@ func (r *run) checkRequired() error {
 		}
 	}
 	return nil
-}
-
-// Step 4: nothing that the caller left open reaches the jail, and no variable
-// of the caller's steers us or our helpers. Inherited descriptors are marked
-// close-on-exec, not closed: one of them may be the caller's --result-fd.
-func (r *run) closeDescriptors() error {
-	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return &jailer.Error{
-			Code: jailer.CodeIsolationUnavailable, Reason: "kernel.floor",
-			Message: "close_range(2) with CLOEXEC needs Linux 5.11", Err: err,
-			Hint: "jailer needs Linux 5.14 or newer",
-		}
-	}
-	os.Clearenv()
-	// newuidmap and newgidmap are looked for here and nowhere else.
-	os.Setenv("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-	return raiseNproc()
-}
-
-// raiseNproc raises the soft limit to the hard one: a limit below the user's
-// present total, in force when the user namespace is made, would become that
-// namespace's ceiling and starve the jail (setrlimit(2), user_namespaces(7)).
-func raiseNproc() error {
-	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &l); err != nil {
-		return err
-	}
-	l.Cur = l.Max
-	return unix.Setrlimit(unix.RLIMIT_NPROC, &l)
-}
-
-// Step 5: the state directory, the lock, the record, renamed in whole.
-func (r *run) makeState() error {
-	dir, err := state.Open(r.o.StateDir, r.o.XDGRuntimeDir)
-	if err != nil {
-		return noState(err)
-	}
-	if dir.Hint != "" {
-		r.log.Debug(dir.Hint)
-	}
-	if r.ids.owned {
-		if err := r.takeUID(); err != nil {
-			return err
-		}
-	}
-	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid)}
-	if r.base != nil {
-		r.cgroupName = dir.CgroupName(r.o.ID)
-		rec.Cgroups = r.base.Plan(r.cgroupName)
-	}
-	s, err := dir.Create(rec)
-	if errors.Is(err, state.ErrExists) {
-		return &jailer.Error{
-			Code: jailer.CodeSessionExists, Err: err,
-			Hint: "choose another --id; `jailer gc` removes what a crash left",
-		}
-	}
-	if err != nil {
-		return noState(err)
-	}
-	r.session = s
-	r.later(func() error {
-		if r.leaked() {
-			s.Abandon() // the record stays, for gc
-			return nil
-		}
-		return s.Remove()
-	})
-	return nil
-}
-
-func noState(err error) error {
-	return &jailer.Error{
-		Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Message: "the state directory can't be used", Err: err,
-		Hint: "name one that this user owns, on a file system with room, with --state-dir",
-	}
 }

@@ -3,6 +3,8 @@ package launch
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
@@ -127,3 +129,17 @@ func (r *run) isolation() jailer.Isolation {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// endedBy says how the main process ended, as the kernel saw it.
+func endedBy(rep *pid1.Report) (code *int, signal *string) {
+	if rep == nil {
+		return nil, nil
+	}
+	ws := rep.WaitStatus
+	if ws.Signaled() {
+		name := unix.SignalName(ws.Signal())
+		return nil, &name
+	}
+	n := ws.ExitStatus()
+	return &n, nil
+}

@@ -2,45 +2,11 @@ package launch
 
 import (
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/jailer-project/jailer"
-	"github.com/jailer-project/jailer/internal/pid1"
-	"github.com/jailer-project/jailer/internal/stream"
 )
-
-// capture makes one output pipe and begins to read it; out nil keeps it in
-// memory.
-func (r *run) capture(out interface {
-	Write([]byte) (int, error)
-},
-) (*os.File, *stream.Capture, error) {
-	rd, wr, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	o := stream.Options{
-		Cap:  r.plan.Limits.MaxOutput,
-		Keep: stream.Keep(r.plan.OutputKeep),
-		OnExceed: func() {
-			select {
-			case r.exceeded <- struct{}{}:
-			default:
-			}
-		},
-	}
-	if out != nil {
-		o.Out = out
-	}
-	if r.plan.OnOutputLimit == jailer.OnLimitKill {
-		o.OnLimit = stream.Kill
-	}
-	return wr, stream.Start(rd, o), nil
-}
 
 func (r *run) started() {
 	r.startedAt = time.Now()
@@ -187,75 +153,4 @@ func (r *run) nextCPUCheck() time.Duration {
 		return 0
 	}
 	return max(rest*1000/time.Duration(r.plan.Limits.CPUs), 5*time.Millisecond)
-}
-
-// checkOwner refuses a run whose owner is gone before anything is made.
-func checkOwner(pid int) error {
-	if pid <= 0 {
-		return nil
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err == nil {
-		defer unix.Close(fd)
-		if !pidfdDone(fd) {
-			return nil
-		}
-		err = unix.ESRCH
-	}
-	return &jailer.Error{
-		Code: jailer.CodeInvalidRequest, Path: "--owner-pid " + strconv.Itoa(pid), Err: err,
-		Hint: "it must be a process that lives, in this pid namespace",
-	}
-}
-
-// watchOwner tells when a process has ended, by a pidfd: a pid could be reused.
-func watchOwner(pid int) (<-chan struct{}, func()) {
-	if pid <= 0 {
-		return nil, func() {}
-	}
-	gone := make(chan struct{})
-	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	if err != nil {
-		close(gone) // it is gone already
-		return gone, func() {}
-	}
-	f := os.NewFile(uintptr(fd), "owner")
-	go func() {
-		raw, err := f.SyscallConn()
-		if err != nil {
-			return
-		}
-		first := true
-		err = raw.Read(func(uintptr) bool {
-			if first {
-				first = false
-				return pidfdDone(fd)
-			}
-			return true
-		})
-		if err == nil {
-			close(gone)
-		}
-	}()
-	return gone, func() { f.Close() }
-}
-
-func pidfdDone(fd int) bool {
-	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n == 1
-}
-
-// endedBy says how the main process ended, as the kernel saw it.
-func endedBy(rep *pid1.Report) (code *int, signal *string) {
-	if rep == nil {
-		return nil, nil
-	}
-	ws := rep.WaitStatus
-	if ws.Signaled() {
-		name := unix.SignalName(ws.Signal())
-		return nil, &name
-	}
-	n := ws.ExitStatus()
-	return &n, nil
 }

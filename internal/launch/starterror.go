@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/host"
+	"github.com/jailer-project/jailer/internal/pid1"
+)
+
+func (r *run) commandError(err error) error {
+	var se *pid1.StartError
+	if !errors.As(err, &se) {
+		return err
+	}
+	name := strconv.Quote(r.plan.Argv[0])
+	switch {
+	case se.NotFound():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotFound, Message: name + " is not in this jail's root",
+			Hint: "an absolute path, or a name found in the jail's PATH; `jailer run -- ls /usr/bin` shows what is there",
+		}
+	case se.InterpreterMissing():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotExecutable, Message: name + ": its interpreter or loader is not in this jail's root",
+		}
+	case se.NotExecutable():
+		return &jailer.Error{
+			Code: jailer.CodeCommandNotExecutable, Message: name + " can't be executed", Err: se.Errno,
+		}
+	case se.Stage == pid1.StageExec && se.Errno == unix.E2BIG:
+		return &jailer.Error{
+			Code: jailer.CodeInvalidRequest, Message: "arguments and environment are too long", Err: se.Errno,
+		}
+	case se.Stage == pid1.StageCwd:
+		return &jailer.Error{
+			Code: jailer.CodeInvalidPath, Path: r.plan.Cwd, Message: "can't be the working directory", Err: se.Errno,
+			Hint: "it must exist in the jail; /workspace always does",
+		}
+	}
+	return &jailer.Error{
+		Code: jailer.CodeIsolationUnavailable, Reason: "pid1." + se.Stage.String(),
+		Message: "PID 1 could not set the job up", Err: err,
+		Hint: "run `jailer doctor`",
+	}
+}
+
+// startError finds the reason in what libcontainer says; it has no typed errors.
+func startError(err error) error {
+	e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "container.start", Err: err, Hint: "run `jailer doctor`"}
+	text := err.Error()
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM):
+		// What is short is the launcher's, by its own ulimits or the host's; the
+		// isolation is not in doubt, and the next try may find more.
+		e.Code, e.Reason, e.Retryable = jailer.CodeInternal, "host.resources", true
+		e.Hint = "raise the launcher's limits (ulimit -n 256, ulimit -u), or wait until the host has more to give"
+	case strings.Contains(text, `"proc"`) && strings.Contains(text, "operation not permitted"):
+		// mount_too_revealing(): a fresh procfs is refused where the outer one
+		// is partly covered, as Docker and Podman do.
+		e.Reason = "proc.fresh"
+		e.Hint = "inside a container, start the outer one with an unmasked /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL)"
+	case strings.Contains(text, "unshare") || strings.Contains(text, "uid_map") || strings.Contains(text, "clone"):
+		e.Reason = "userns.create"
+		for _, f := range host.Here().Switches() {
+			if f.State != host.Yes && f.Hint != "" {
+				e.Reason, e.Hint = f.ID, f.Hint
+			}
+		}
+	case strings.Contains(text, "no cgroup mount found") || strings.Contains(text, "mountpoint for devices not found"):
+		// libcontainer can't do without, even where it has nothing to write.
+		e.Reason, e.Hint = "cgroup.mounted", "mount one (`mount -t cgroup2 none /sys/fs/cgroup` as root)"
+	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
+		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
+	}
+	return e
+}
