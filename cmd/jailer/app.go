@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode"
@@ -63,12 +62,6 @@ privilege. What can't be enforced here is an error before the command starts.`,
 	})
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if a.stateDir != "" && !filepath.IsAbs(a.stateDir) {
-			return &usageError{err: fmt.Errorf("--state-dir %q: must be an absolute path", a.stateDir), command: c.CommandPath()}
-		}
-		return nil
-	}
 	root.SetHelpCommand(a.helpCommand(root))
 	root.AddCommand(a.runCommand(), a.specCommand(), a.policyCommand(), a.gcCommand(),
 		a.doctorCommand(), a.versionCommand(), a.completionCommand())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,9 @@ something is leaked.`,
 const gcWait = 30 * time.Second
 
 func (a *app) gc(check, dryRun, asJSON bool) error {
+	if a.stateDir != "" && !filepath.IsAbs(a.stateDir) {
+		return &usageError{err: fmt.Errorf("--state-dir %q: must be an absolute path", a.stateDir), command: "jailer gc"}
+	}
 	dir, err := state.Open(a.stateDir, a.xdg)
 	if err != nil {
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "state", Err: err}

@@ -74,7 +74,7 @@ func Open(path, xdgRuntimeDir string) (*Dir, error) {
 	switch {
 	case path != "":
 		if !filepath.IsAbs(path) {
-			return nil, fmt.Errorf("state directory %q: must be an absolute path", path)
+			return nil, fmt.Errorf("%q: must be an absolute path", path)
 		}
 		d.Path = filepath.Clean(path)
 	case d.root:
