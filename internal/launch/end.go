@@ -28,6 +28,17 @@ func (r *run) endJob() error {
 		}
 	}
 	_ = r.con.Kill()
+	if r.reap(ctx) && r.job != nil {
+		if err := r.job.WaitEmpty(ctx); err != nil {
+			r.leak(err)
+		}
+	}
+	return r.drain()
+}
+
+// reap waits for PID 1, for as long as ctx lasts: one that hangs in the kernel
+// must not hold the answer up.
+func (r *run) reap(ctx context.Context) bool {
 	waited := make(chan error, 1)
 	go func() { waited <- r.con.Wait() }()
 	select {
@@ -35,15 +46,11 @@ func (r *run) endJob() error {
 		if err != nil {
 			r.log.Debug("wait for PID 1", "err", err)
 		}
-		if r.job != nil {
-			if err := r.job.WaitEmpty(ctx); err != nil {
-				r.leak(err)
-			}
-		}
+		return true
 	case <-ctx.Done():
 		r.leak(errors.New("PID 1 can't be reaped"))
+		return false
 	}
-	return r.drain()
 }
 
 // drain waits for the last bytes. Nobody writes any more, so the pipes end by
@@ -111,7 +118,10 @@ func (r *run) fail(e *jailer.Error) {
 	}
 }
 
+// leak says that something of the jail outlives the run. Whatever failed
+// before it, the record that names it must stay.
 func (r *run) leak(err error) {
+	r.left = true
 	r.fail(&jailer.Error{
 		Code: jailer.CodeInternal, Op: "end", Reason: "session.leaked",
 		Message: fmt.Sprintf("processes of the jail are still there after %v", endWait), Err: err,
@@ -119,8 +129,8 @@ func (r *run) leak(err error) {
 	})
 }
 
-// leaked reports whether something of the jail outlived endJob.
-func (r *run) leaked() bool { return r.failure != nil && r.failure.Reason == "session.leaked" }
+// leaked reports whether something of the jail is left.
+func (r *run) leaked() bool { return r.left }
 
 // removeCgroup undoes makeCgroup, with whatever is in it.
 func (r *run) removeCgroup() error {
@@ -134,7 +144,11 @@ func (r *run) removeCgroup() error {
 		r.leak(err)
 		return err
 	}
-	return r.jail.Remove(ctx)
+	if err := r.jail.Remove(ctx); err != nil {
+		r.left = true // empty, but there: gc finds it by the record
+		return err
+	}
+	return nil
 }
 
 // removeContainer undoes startContainer.
@@ -145,6 +159,10 @@ func (r *run) removeContainer() error {
 	if err := r.con.Kill(); err != nil {
 		return err
 	}
-	_ = r.con.Wait() // reaped already after a whole run
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	if !r.reap(ctx) { // at once after a whole run, where it is done already
+		return errors.New("PID 1 can't be reaped")
+	}
 	return r.con.Destroy()
 }

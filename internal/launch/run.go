@@ -64,6 +64,7 @@ type run struct {
 	interrupt os.Signal
 	usage     *cgroup.Usage
 	failure   *jailer.Error // what went wrong after the command had run
+	left      bool          // something of the jail outlives the run: its record stays
 }
 
 // ids is who the jail is on the host.
