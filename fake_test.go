@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // TestMain makes the test binary a stand-in for the program: the Client starts
@@ -115,7 +117,7 @@ func fakeProgram(args []string) int {
 	case "stuck":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		fmt.Print("ready\n")
-		time.Sleep(time.Minute)
+		time.Sleep(need.Time(time.Minute))
 	}
 	return 0
 }

@@ -72,7 +72,7 @@ func TestCheckInside(t *testing.T) {
 			return
 		}
 		defer l.Close()
-		c, err := net.DialTimeout("tcp", l.Addr().String(), 10*time.Second)
+		c, err := net.DialTimeout("tcp", l.Addr().String(), need.Time(10*time.Second))
 		if err != nil {
 			t.Errorf("the loopback is dead: %v", err)
 			return

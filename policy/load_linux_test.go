@@ -172,7 +172,7 @@ func deadline(t *testing.T, f func() (*Policy, error)) (*Policy, error) {
 	select {
 	case a := <-c:
 		return a.p, a.err
-	case <-time.After(20 * time.Second):
+	case <-time.After(need.Time(20 * time.Second)):
 		t.Fatal("hangs")
 		return nil, nil
 	}

@@ -104,6 +104,8 @@ var hostCases = []hostCase{
 		set: func(_ *Host, files fstest.MapFS, _ *Want) {
 			files["proc/sys/kernel/unprivileged_userns_clone"] = file("0\n")
 		},
+		failed: []string{"userns.clone"},
+		says:   []says{{"userns.clone", No, "", []string{"sysctl -w kernel.unprivileged_userns_clone=1"}}},
 	},
 	{
 		name: "a container's seccomp profile", uid: 1000,

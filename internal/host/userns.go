@@ -41,18 +41,21 @@ func (h *Host) switchMax() Finding {
 	return f
 }
 
+// switchClone binds root's jails too: the kernel asks for CAP_SYS_ADMIN outside
+// of all user namespaces, and PID 1, who makes the job's, has none there.
 func (h *Host) switchClone() Finding {
 	f := Finding{ID: "userns.clone", Needed: true, State: Yes, Where: sysctlClone}
 	v, err := h.read(sysctlClone)
 	switch {
 	case absent(err):
 		f.Reason = "this kernel has no such switch"
-	case h.UID == 0:
-		f.Reason = "root isn't bound by it"
 	case err != nil:
 		f.State, f.Needed, f.Reason = Unknown, false, "can't be read: "+cause(err)
 	case v == "0":
 		f.State, f.Reason = No, "user namespaces are switched off for users ("+sysctlClone+" is 0)"
+		if h.UID == 0 {
+			f.Reason += ", and in root's jails too the command's own is made without privilege"
+		}
 		f.Hint = "sysctl -w kernel.unprivileged_userns_clone=1"
 	default:
 		f.Reason = "users may make user namespaces"

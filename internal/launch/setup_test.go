@@ -13,6 +13,7 @@ import (
 
 	"github.com/jailer-project/jailer/limits"
 	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func setUp(t *testing.T, o Options, ttl time.Duration) *run {
@@ -71,7 +72,7 @@ func TestSetupSignalsAreKept(t *testing.T) {
 	for _, s := range []os.Signal{unix.SIGUSR1, unix.SIGTERM, unix.SIGHUP} {
 		signals <- s
 	}
-	for end := time.Now().Add(10 * time.Second); len(signals) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(need.Time(10 * time.Second)); len(signals) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	stop()

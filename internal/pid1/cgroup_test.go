@@ -24,7 +24,8 @@ func testCgroup(t *testing.T, hierarchy string, magic int64, children ...string)
 	need.Root(t)
 	var st unix.Statfs_t
 	err := unix.Statfs(hierarchy, &st)
-	need.Feature(t, filepath.Base(hierarchy)+"-hierarchy", err == nil && st.Type == magic, "no such cgroup hierarchy at "+hierarchy)
+	name := map[int64]string{unix.CGROUP_SUPER_MAGIC: "cgroup1", unix.CGROUP2_SUPER_MAGIC: "cgroup2"}[magic]
+	need.Feature(t, name, err == nil && st.Type == magic, "no such cgroup hierarchy at "+hierarchy)
 	dir := filepath.Join(hierarchy, fmt.Sprintf("jailer-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	all := []string{dir}
 	for _, c := range children {
@@ -36,7 +37,7 @@ func testCgroup(t *testing.T, hierarchy string, magic int64, children ...string)
 		}
 	}
 	t.Cleanup(func() {
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(need.Time(10 * time.Second))
 		for i := len(all) - 1; i >= 0; i-- {
 			for {
 				err := os.Remove(all[i])
@@ -131,7 +132,7 @@ func TestCgroupV2(t *testing.T) {
 	if err != nil || len(lines(string(b))) < 1 || strings.TrimSpace(string(b)) == "" {
 		t.Errorf("job/cgroup.procs %q, %v", b, err)
 	}
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(need.Time(200 * time.Millisecond))
 	write(t, filepath.Join(dir, "job/cgroup.kill"), "1") // PID 1 isn't in it
 	if r := j.next(t, Exited); r.WaitStatus != 9 || r.Leftover != 0 {
 		t.Errorf("%+v", r)
@@ -161,7 +162,7 @@ func TestRange(t *testing.T) {
 	p.UIDMap, p.GIDMap = "1000 1000 1", "1000 1000 1"
 	j := start(t, p, options{ids: true})
 	j.next(t, Started)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(need.Time(300 * time.Millisecond))
 	j.Kill() // another uid's processes: PID 1 owns their user namespace
 	if r := j.next(t, Exited); r.WaitStatus != 9 {
 		t.Errorf("%+v", r)

@@ -67,7 +67,7 @@ func alone(t *testing.T, path string, message []byte) Report {
 		t.Fatal(err)
 	}
 	child.Close()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(need.Time(10 * time.Second)))
 	if _, err := conn.f.Write(message); err != nil && !errors.Is(err, syscall.EPIPE) {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // hostUID is what the jail's root is on the host when the tests run as root.
@@ -151,7 +153,7 @@ func boot(t testing.TB, o options) *jail {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(need.Time(30 * time.Second)))
 	return j
 }
 
@@ -184,7 +186,7 @@ func (j *jail) output(t *testing.T) string {
 	select {
 	case s := <-j.out:
 		return s
-	case <-time.After(20 * time.Second):
+	case <-time.After(need.Time(20 * time.Second)):
 		t.Fatal("the job's output stays open")
 	}
 	return ""

@@ -311,7 +311,7 @@ func TestJobLeftover(t *testing.T) {
 	if r.Leftover != 3 || r.WaitStatus != 0x400 {
 		t.Errorf("%+v", r)
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > need.Time(10*time.Second) {
 		t.Errorf("took %v", d)
 	}
 }
@@ -330,7 +330,7 @@ func TestJobLeftoverThread(t *testing.T) {
 	r, _ := run(t, sh(`python3 -c '
 import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(100,)).start()
-ctypes.CDLL(None).pthread_exit(None)' & sleep 1; exit 0`), options{})
+ctypes.CDLL(None).pthread_exit(None)' & sleep `+fmt.Sprint(need.Time(time.Second).Seconds())+`; exit 0`), options{})
 	if r.Leftover != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -368,7 +368,7 @@ sleep 1; cat /proc/[0-9]*/stat | grep -c ') Z'; ls -d /proc/[0-9]* | wc -l`), op
 func TestJobSignals(t *testing.T) {
 	ready := func(j *jail) {
 		j.next(t, Started)
-		time.Sleep(300 * time.Millisecond) // the trap is set
+		time.Sleep(need.Time(300 * time.Millisecond)) // the trap is set
 	}
 	t.Run("main", func(t *testing.T) {
 		j := start(t, sh("trap 'exit 42' TERM; sleep 100 & wait"), options{})
@@ -449,7 +449,7 @@ func TestJobLauncherGone(t *testing.T) {
 			case "running":
 				j.Send(&p)
 				j.next(t, Started)
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(need.Time(100 * time.Millisecond))
 			case "in the payload":
 				b, _ := p.Encode()
 				j.f.Write(b[:len(b)-4])
@@ -486,7 +486,7 @@ func TestJobStorms(t *testing.T) {
 			p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 64, 64}}
 			j := start(t, p, options{})
 			j.next(t, Started)
-			j.SetReadDeadline(time.Now().Add(10 * time.Second))
+			j.SetReadDeadline(time.Now().Add(need.Time(10 * time.Second)))
 			if r := j.next(t, Exited); r.WaitStatus != 0x900 || r.Leftover == 0 {
 				t.Errorf("%+v", r)
 			}
@@ -501,9 +501,9 @@ func TestJobStorms(t *testing.T) {
 		p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 64, 64}}
 		j := start(t, p, options{})
 		j.next(t, Started)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(need.Time(300 * time.Millisecond))
 		j.Kill()
-		j.SetReadDeadline(time.Now().Add(10 * time.Second))
+		j.SetReadDeadline(time.Now().Add(need.Time(10 * time.Second)))
 		if r := j.next(t, Exited); r.WaitStatus != 9 {
 			t.Errorf("%+v", r)
 		}

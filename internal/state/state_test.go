@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // TestMain doubles as a process that makes a session and waits to be killed.
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 			_, err = d.Create(Record{ID: os.Getenv("STATE_TEST_ID")})
 		}
 		fmt.Println("made", err)
-		time.Sleep(time.Minute)
+		time.Sleep(need.Time(time.Minute))
 		return
 	}
 	os.Exit(m.Run())
@@ -169,7 +171,7 @@ func TestReapRace(t *testing.T) {
 	}
 	for w := range 4 {
 		makers.Go(func() {
-			for i := range 50 {
+			for i := range need.Times(50) {
 				s, err := d.Create(Record{ID: fmt.Sprintf("w%d-%d", w, i)})
 				if err != nil {
 					t.Error(err)

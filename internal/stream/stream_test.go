@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func pipe(t testing.TB) (r, w *os.File) {
@@ -31,7 +33,7 @@ func pipe(t testing.TB) (r, w *os.File) {
 
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Time(30*time.Second))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -127,7 +129,7 @@ func TestHeadComesAtOnce(t *testing.T) {
 	or, ow := pipe(t)
 	Start(r, Options{Cap: 1 << 20, Out: ow})
 	fmt.Fprint(w, "name? ")
-	or.SetReadDeadline(time.Now().Add(20 * time.Second))
+	or.SetReadDeadline(time.Now().Add(need.Time(20 * time.Second)))
 	b := make([]byte, 6)
 	if _, err := io.ReadFull(or, b); err != nil || string(b) != "name? " {
 		t.Fatalf("got %q, %v before the end of the stream", b, err)
@@ -355,7 +357,7 @@ func TestWaitEnds(t *testing.T) {
 			if err := c.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Wait: %v, want deadline exceeded", err)
 			}
-			if d := time.Since(start); d > 5*time.Second {
+			if d := time.Since(start); d > need.Time(5*time.Second) {
 				t.Errorf("Wait took %v", d)
 			}
 			c.Bytes()

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func TestText(t *testing.T) {
@@ -250,7 +252,7 @@ func TestFeed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		Feed(ctx, src, w)
 		cancel()
-		r.SetReadDeadline(time.Now().Add(20 * time.Second))
+		r.SetReadDeadline(time.Now().Add(need.Time(20 * time.Second)))
 		if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("job's stdin: %v, want EOF", err)
 		}
@@ -261,7 +263,7 @@ func TestFeed(t *testing.T) {
 		Feed(ctx, zero{}, w)
 		time.Sleep(20 * time.Millisecond)
 		cancel()
-		r.SetReadDeadline(time.Now().Add(20 * time.Second))
+		r.SetReadDeadline(time.Now().Add(need.Time(20 * time.Second)))
 		if _, err := io.Copy(io.Discard, r); err != nil {
 			t.Errorf("job's stdin: %v, want EOF", err)
 		}

@@ -58,10 +58,10 @@ func loadAndExec(argv []string) error {
 // confined runs a command on this host with nothing but the filter in its way.
 func confined(t *testing.T, dir string, argv ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Time(2*time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", argv...)
-	cmd.WaitDelay = time.Second // a stray grandchild holding the pipe is no reason to hang
+	cmd.WaitDelay = need.Time(time.Second) // a stray grandchild holding the pipe is no reason to hang
 	cmd.Dir = dir
 	cache, err := os.UserCacheDir() // Go's, so that the standard library need not be built
 	if err != nil {
@@ -115,10 +115,10 @@ func TestKernelAgrees(t *testing.T) {
 			t.Errorf("%s: errno %q, want %s", name, got[name], w)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Time(20*time.Second))
 	defer cancel()
 	unfiltered := exec.CommandContext(ctx, bin)
-	unfiltered.WaitDelay = time.Second
+	unfiltered.WaitDelay = need.Time(time.Second)
 	control, err := unfiltered.CombinedOutput()
 	if err != nil {
 		t.Fatalf("control: %v\n%s", err, control)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // 19, 22: the launcher is killed at a random moment, from before it has done
@@ -43,7 +44,7 @@ func TestKillLauncher(t *testing.T) {
 			launcher(t, c, func() bool { return time.Since(began) >= after },
 				"--id", id+fmt.Sprint(i), "--", "sh", "-c", job, mark)
 			var left []jail.Process
-			if !jail.Eventually(20*time.Second, func() bool {
+			if !jail.Eventually(need.Time(20*time.Second), func() bool {
 				left = append(orphans(t), jail.Living(t, ours(c, mark))...)
 				return len(left) == 0
 			}) {
@@ -73,13 +74,13 @@ func TestSurvivorsAreSeen(t *testing.T) {
 	}
 	match := ours(&jail.Caller{}, mark)
 	var left, marked []jail.Process
-	if !jail.Eventually(20*time.Second, func() bool {
+	if !jail.Eventually(need.Time(20*time.Second), func() bool {
 		left, marked = orphans(t), jail.Living(t, match)
 		return len(left) > 0 && len(marked) > 0
 	}) {
 		t.Errorf("orphans seen: %v, marked ones: %v", left, marked)
 	}
-	if !jail.Eventually(20*time.Second, func() bool {
+	if !jail.Eventually(need.Time(20*time.Second), func() bool {
 		left = orphans(t) // the shell, and the sleep that it leaves
 		for _, p := range left {
 			syscall.Kill(p.PID, syscall.SIGKILL)
@@ -115,7 +116,7 @@ func crashed(t *testing.T, c *jail.Caller, id string, n int) {
 		})
 	}
 	all.Wait()
-	if !jail.Eventually(30*time.Second, func() bool { return len(orphans(t)) == 0 }) {
+	if !jail.Eventually(need.Time(30*time.Second), func() bool { return len(orphans(t)) == 0 }) {
 		t.Fatalf("survivors: %v", orphans(t))
 	}
 }
@@ -210,7 +211,7 @@ func TestGCLeavesTheLiving(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 		defer cancel()
 		ready := filepath.Join(c.Home, "pid")
-		cmd := c.Command(ctx, "run", "--id", id+"live", "--pid-file", ready, "--stdin", "-", "--timeout", "200s", "--", "sh", "-c", "cat; exit 6")
+		cmd := c.Command(ctx, "run", "--id", id+"live", "--pid-file", ready, "--stdin", "-", "--timeout", "300s", "--", "sh", "-c", "cat; exit 6")
 		stdin, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +221,7 @@ func TestGCLeavesTheLiving(t *testing.T) {
 		}
 		defer cmd.Wait()
 		defer cancel()
-		if !jail.Eventually(time.Minute, func() bool { b, _ := os.ReadFile(ready); return len(b) > 0 }) {
+		if !jail.Eventually(need.Time(time.Minute), func() bool { b, _ := os.ReadFile(ready); return len(b) > 0 }) {
 			t.Fatal("never ready")
 		}
 		for range 5 {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func count(t *testing.T, name string, usual int) int {
 	t.Helper()
 	v := os.Getenv(name)
 	if v == "" {
-		return usual
+		return need.Times(usual)
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {
@@ -131,7 +132,7 @@ func launcher(t *testing.T, c *jail.Caller, at func() bool, args ...string) {
 
 func kill(t *testing.T, cmd *exec.Cmd, at func() bool) {
 	t.Helper()
-	if !jail.Eventually(time.Minute, at) {
+	if !jail.Eventually(need.Time(time.Minute), at) {
 		t.Error("the moment to kill the launcher never came")
 	}
 	cmd.Process.Kill()

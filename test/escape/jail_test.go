@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
 
@@ -23,16 +24,18 @@ import (
 // kernel runs it.
 func build386(t *testing.T) string {
 	t.Helper()
+	goProgram, err := exec.LookPath("go")
+	need.Feature(t, "go", err == nil, "go is not installed on this host")
 	src, bin := t.TempDir()+"/main.go", dir+"/prog386"
 	if err := os.WriteFile(src, []byte("package main\nfunc main() { println(`RAN`) }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-o", bin, src)
+	cmd := exec.Command(goProgram, "build", "-o", bin, src)
 	cmd.Env = append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	err := exec.Command(bin).Run()
+	err = exec.Command(bin).Run()
 	need.Feature(t, "ia32", err == nil, fmt.Sprintf("this kernel does not run 386 programs: %v", err))
 	return bin
 }
@@ -106,9 +109,9 @@ func TestIdentity(t *testing.T) {
 func TestHostUID(t *testing.T) {
 	callers(t, func(t *testing.T, c caller) {
 		m := mark()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), need.Time(time.Minute))
 		defer cancel()
-		cmd := c.command(ctx, t, nil, []string{"/bin/sh", "-c", "echo up; sleep 20; : " + m})
+		cmd := c.command(ctx, t, nil, []string{"/bin/sh", "-c", "echo up; sleep 100; : " + m})
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +351,7 @@ func TestNetwork(t *testing.T) {
 		t.Run("names fail at once", func(t *testing.T) {
 			start := time.Now()
 			r := c.sh(t, "getent hosts example.com; echo $?")
-			if r.Stdout != "2\n" || time.Since(start) > 10*time.Second {
+			if r.Stdout != "2\n" || time.Since(start) > need.Time(10*time.Second) {
 				t.Errorf("%v after %v", r, time.Since(start))
 			}
 		})
@@ -390,7 +393,7 @@ func TestOutput(t *testing.T) {
 		// jailer run -- yes | head -1: the job gets the SIGPIPE, jailer cleans up.
 		t.Run("reader leaves", func(t *testing.T) {
 			m := mark()
-			cmd := c.command(t.Context(), t, []string{"--timeout", "30s"}, []string{"/usr/bin/yes", m})
+			cmd := c.command(t.Context(), t, []string{"--timeout", jail.Timeout(30 * time.Second)}, []string{"/usr/bin/yes", m})
 			pr, pw, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)

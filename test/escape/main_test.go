@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
 
@@ -167,9 +169,8 @@ type job struct {
 // command makes jailer's command line as the caller would.
 func (c caller) command(ctx context.Context, t testing.TB, flags, argv []string) *exec.Cmd {
 	t.Helper()
-	args := append([]string{"run"}, c.flags...)
-	args = append(append(args, flags...), "--")
-	cmd := exec.CommandContext(ctx, program(t), append(args, argv...)...)
+	args := slices.Concat([]string{"run"}, c.flags, flags, []string{"--"}, argv)
+	cmd := exec.CommandContext(ctx, program(t), jail.Patient(args)...)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, c.env...)
 	c.become(cmd)
@@ -186,7 +187,7 @@ func (c caller) become(cmd *exec.Cmd) {
 // that hangs, ends the test.
 func (c caller) run(t testing.TB, j job) *result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Time(5*time.Minute))
 	defer cancel()
 	flags := append([]string{"--json"}, j.flags...)
 	if j.stdin != nil {
@@ -254,7 +255,7 @@ type answer struct{ result, errno, verdict string }
 func (c caller) attacks(t testing.TB) (inside, outside map[string]answer) {
 	t.Helper()
 	if whole[c.name] == nil {
-		r := c.probe(t, []string{"--timeout", "120s"})
+		r := c.probe(t, []string{"--timeout", jail.Timeout(120 * time.Second)})
 		if whole[""] == nil {
 			whole[""] = answers(control(t, "--control"))
 		}

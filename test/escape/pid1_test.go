@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jailer-project/jailer/test/jail"
 )
 
 // TestPID1: whatever a job does to the PID 1 that it shares a host uid with, at
@@ -29,7 +31,7 @@ func TestPID1(t *testing.T) {
 			t.Run(tc.attack, func(t *testing.T) {
 				m := mark()
 				start := time.Now()
-				r := c.probe(t, []string{"--timeout", "20s", "--pids", "64"}, "--pid1", tc.attack, m)
+				r := c.probe(t, []string{"--timeout", jail.Timeout(20 * time.Second), "--pids", "64"}, "--pid1", tc.attack, m)
 				gone(t, m)
 				t.Logf("%v in %v", r, time.Since(start).Round(time.Millisecond))
 				alive := r.exited(5) && strings.Contains(r.Stdout, "survived\n")

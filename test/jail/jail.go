@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,10 +18,11 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // Deadline bounds one run of jailer; only a hang reaches it.
-const Deadline = 3 * time.Minute
+var Deadline = need.Time(3 * time.Minute)
 
 // BestEffort lets a user run where no cgroup is delegated to it.
 const BestEffort = `version = 1
@@ -78,10 +78,30 @@ func Built() string {
 // Program is the copy under test.
 func Program() string { return filepath.Join(dir, "jailer") }
 
-// Module is the root of the source tree.
+// Module is the root of the source tree: of the one in which the test runs,
+// wherever it was compiled.
 func Module() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if module == "" {
+		panic("no go.mod above the directory that the test was started in")
+	}
+	return module
+}
+
+var module = findModule()
+
+func findModule() string {
+	d, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for ; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d
+		}
+		if d == filepath.Dir(d) {
+			return ""
+		}
+	}
 }
 
 func copyFile(to, from string) error {
@@ -122,14 +142,17 @@ func Root(t testing.TB) *Caller {
 	return c
 }
 
-// User is the unprivileged caller, with the best-effort policy.
+// User is the unprivileged caller, with the best-effort policy; where the test
+// bed delegates a cgroup to it and says so, with the built-in one.
 func User(t testing.TB) *Caller {
 	uid := os.Geteuid()
 	if uid == 0 {
 		uid = UserID()
 	}
 	c := &Caller{Name: "user", UID: uid, Home: TempDir(t, uid)}
-	c.Policy = c.File(t, "policy.toml", BestEffort)
+	if !limitsRequired() {
+		c.Policy = c.File(t, "policy.toml", BestEffort)
+	}
 	c.cleanUp(t)
 	return c
 }
@@ -198,7 +221,7 @@ func (c *Caller) StateDir() string { return filepath.Join(c.Home, "state") }
 // Command makes a command line of jailer: the flags of the caller, then args,
 // whose first is the verb.
 func (c *Caller) Command(ctx context.Context, args ...string) *exec.Cmd {
-	args = slices.Clone(args)
+	args = Patient(args)
 	own := []string{"--state-dir", c.StateDir()}
 	if c.Policy != "" && (args[0] == "run" || args[0] == "spec") {
 		own = append(own, "--policy", c.Policy)
@@ -277,7 +300,7 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 		cmd.Stdin = strings.NewReader(j.Input)
 	}
 	cmd.Env = append(cmd.Env, j.Env...)
-	cmd.WaitDelay = 20 * time.Second // a descriptor held by a survivor must not hang the test
+	cmd.WaitDelay = need.Time(20 * time.Second) // a descriptor held by a survivor must not hang the test
 	if j.Setup != nil {
 		j.Setup(cmd)
 	}
@@ -293,6 +316,9 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 	}
 	if !j.Raw {
 		o.read(t)
+		if limitsRequired() && !slices.Contains(cmd.Args, "--policy") {
+			o.held(t)
+		}
 	}
 	return o
 }

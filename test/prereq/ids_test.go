@@ -30,7 +30,7 @@ func TestRootUIDs(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if !jail.Eventually(time.Minute, func() bool { b, _ := os.ReadFile(ready); return len(b) > 0 }) {
+		if !jail.Eventually(need.Time(time.Minute), func() bool { b, _ := os.ReadFile(ready); return len(b) > 0 }) {
 			t.Fatal("the first jail never started")
 		}
 		o := few.Run(t, job)
@@ -77,7 +77,7 @@ func TestIDRange(t *testing.T) {
 			refused(t, o, jailer.CodeIsolationUnavailable, "ids.range.root", "single")
 		} else {
 			// This user has no name, and so no range.
-			need.Feature(t, "no subuid range", o.Err != nil, "this user has a range")
+			need.Feature(t, "no-subuid", o.Err != nil, "this user has a range")
 			refused(t, o, jailer.CodeIsolationUnavailable, o.Err.Reason, "single")
 		}
 		ran(t, ranged.Run(t, job)) // the default profile needs none
@@ -93,8 +93,6 @@ func TestUnavailableProfile(t *testing.T) {
 			"need apparmor": {`require = ["apparmor"]`, "require.apparmor", "apparmor"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				_, err := os.Stat("/sys/kernel/security/apparmor")
-				need.Feature(t, "no apparmor", err != nil || name == "landlock", "this host has AppArmor")
 				p := c.WithPolicy(t, "asks.toml", jail.BestEffort+"[profiles.asks]\nextends = \"default\"\n"+tc.toml+"\n")
 				refused(t, p.Run(t, flags("--profile", "asks")), jailer.CodeIsolationUnavailable, tc.reason, tc.word)
 			})

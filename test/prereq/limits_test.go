@@ -55,7 +55,7 @@ func TestCgroupsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, v1 := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-	need.Feature(t, "cgroup v1", v1 == nil && strings.Contains(string(mounts), " /sys/fs/cgroup/pids "), "the hierarchies are not mounted one by one here")
+	need.Feature(t, "cgroup1", v1 == nil && strings.Contains(string(mounts), " /sys/fs/cgroup/pids "), "the hierarchies are not mounted one by one here")
 	for _, ctl := range []string{"memory", "pids", "cpu"} {
 		t.Run("hidden "+ctl, func(t *testing.T) {
 			o := behind(t, c, []string{"--mount"}, "mount -t tmpfs none /sys/fs/cgroup/"+ctl, job)

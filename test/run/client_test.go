@@ -12,6 +12,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // client is the library with the real program, as this process.
@@ -45,7 +46,7 @@ func TestClientEmbedded(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for range 5 {
+			for range need.Times(5) {
 				r, err := c.Run(t.Context(), jailer.Request{Argv: []string{"sh", "-c", "echo $A; exit 3"}, Env: map[string]string{"A": "b"}}, jailer.IO{})
 				if err != nil || r.Status != jailer.StatusExited || *r.ExitCode != 3 || *r.Stdout != "b\n" {
 					t.Errorf("%+v, %v", r, err)
@@ -80,11 +81,11 @@ func TestClient(t *testing.T) {
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), need.Time(2*time.Second))
 		defer cancel()
 		mark := marked(70)
 		began := time.Now()
-		_, err := c.Run(ctx, jailer.Request{Argv: []string{"sleep", mark}}, jailer.IO{})
+		_, err := c.Run(ctx, jailer.Request{Argv: []string{"sleep", mark}, Limits: jailer.RequestLimits{TimeoutMs: 200_000}}, jailer.IO{})
 		if err == nil || time.Since(began) > prompt {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}

@@ -3,6 +3,7 @@ package run
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
@@ -69,7 +70,7 @@ git -C /workspace status --porcelain && git -C /workspace log --format=%s`}, say
 			{"44 the workspace is the user's", jail.Job{Sh: `stat -c '%u %g' /workspace; touch /workspace/f && stat -c %U /workspace/f`}, says("1000 1000\njail\n")},
 		},
 		"gcc": {
-			{"compile and run", jail.Job{Flags: []string{"--timeout", "120s"}, Sh: `
+			{"compile and run", jail.Job{Flags: []string{"--timeout", jail.Timeout(120 * time.Second)}, Sh: `
 printf '#include <stdio.h>\nint main(void){printf("%%d\\n",6*7);return 0;}\n' >a.c && gcc a.c -o a && ./a`}, says("42\n")},
 		},
 	}[p])
@@ -117,7 +118,7 @@ func TestTools(t *testing.T) {
 		},
 		{
 			"45 go",
-			jail.Job{Flags: []string{"--timeout", "200s", "--memory", "2G", "--pids", "512"}, Sh: `
+			jail.Job{Flags: []string{"--timeout", jail.Timeout(200 * time.Second), "--memory", "2G", "--pids", "512"}, Sh: `
 go=/usr/local/go/bin/go; [ -x $go ] || { echo none; exit; }
 $go env GOCACHE`},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // A live run whose output can be waited for.
@@ -51,7 +52,7 @@ func start(t *testing.T, c *jail.Caller, flags []string, script string) *live {
 	l.cmd = c.Command(ctx, append(args, "--", "sh", "-c", script)...)
 	l.cmd.ExtraFiles = []*os.File{f}
 	l.cmd.Stdout, l.cmd.Stderr = l, l
-	l.cmd.WaitDelay = 20 * time.Second
+	l.cmd.WaitDelay = need.Time(20 * time.Second)
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +179,12 @@ func TestOwner(t *testing.T) {
 		jail.Gone(t, 0, jail.Marked(mark))
 
 		t.Run("gone while nobody reads the output", func(t *testing.T) {
-			short := exec.CommandContext(t.Context(), "/bin/sleep", "1")
+			short := exec.CommandContext(t.Context(), "/bin/sleep", fmt.Sprint(need.Time(time.Second).Seconds()))
 			if err := short.Start(); err != nil {
 				t.Fatal(err)
 			}
 			go short.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), need.Time(30*time.Second))
 			defer cancel()
 			cmd := c.Command(ctx, "run", "--owner-pid", fmt.Sprint(short.Process.Pid), "--", "head", "-c", "300000", "/dev/zero")
 			r, w, err := os.Pipe()
@@ -218,7 +219,7 @@ func TestSignalWhileStarting(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Duration(i) * 25 * time.Millisecond)
+			time.Sleep(need.Time(time.Duration(i) * 25 * time.Millisecond))
 			cmd.Process.Signal(syscall.SIGINT)
 			began := time.Now()
 			cmd.Wait()

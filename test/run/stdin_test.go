@@ -53,7 +53,7 @@ func TestPipelines(t *testing.T) {
 		{"31 yes into cat that has no stdin", `yes | $J -- cat; echo $?`, "0\n"},
 		{"31 printf into cat", `printf abc | $J --stdin - -- cat; echo " $?"`, "abc 0\n"},
 		{"31 yes into true", `yes | $J --stdin - -- true; echo $?`, "0\n"},
-		{"yes into head", `$J --timeout 200s -- yes | head -1`, "y\n"},
+		{"yes into head", `$J -- yes | head -1`, "y\n"},
 		{"stderr apart", `$J -- sh -c 'echo o; echo e >&2' 2>/dev/null`, "o\n"},
 		{"into a file", `$J -- echo abc >"$T/out"; cat "$T/out"`, "abc\n"},
 		{"a closed stdout", `$J -- sh -c 'echo x; exit 3' >&-; echo $?`, ""},
@@ -63,7 +63,7 @@ func TestPipelines(t *testing.T) {
 		for _, p := range pipelines {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
-				o := c.Run(t, jail.Job{Raw: true, Setup: func(cmd *exec.Cmd) {
+				o := c.Run(t, jail.Job{Raw: true, Flags: []string{"--timeout", "200s"}, Setup: func(cmd *exec.Cmd) {
 					args := cmd.Args // jailer run --state-dir … [--policy …]
 					cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", p.script}
 					cmd.Env = append(cmd.Env, "J="+strings.Join(args, " "), "T="+c.Home)

@@ -1,0 +1,35 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/jailer-project/jailer/test/jail"
+)
+
+// Half a CPU is half a second of the job's own clock in each second of the
+// wall's, for one busy process and for four. Nothing else runs meanwhile: a CPU
+// that is not there can't be denied.
+func TestCPUShare(t *testing.T) {
+	c := limited(t)
+	for name, script := range map[string]string{
+		"one":  `while :; do :; done`,
+		"four": `for i in 1 2 3; do (while :; do :; done) & done; while :; do :; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.Run(t, jail.Job{Flags: []string{"--cpus", "0.5", "--cpu-time", "100s", "--timeout", "4s"}, Sh: script})
+			r := o.Ended(t, "timed_out", "wall", 124)
+			used := *r.Usage.CPUUserMs + *r.Usage.CPUSystemMs
+			// Jailer's own wall clock, and the caller's, which holds it.
+			if r.DurationMs < 4000 || o.Took.Milliseconds() < r.DurationMs {
+				t.Errorf("%d ms of %v", r.DurationMs, o.Took)
+			}
+			// One period of 100 ms more may pass until all is dead; a busy host gives less.
+			if most := r.DurationMs/2 + 200; used > most || used < r.DurationMs/8 {
+				t.Errorf("%d ms of CPU in %d ms at half a CPU", used, r.DurationMs)
+			}
+			if used > r.DurationMs*4/10 && (r.Usage.ThrottledMs == nil || *r.Usage.ThrottledMs == 0) {
+				t.Errorf("never throttled:\n%s", o)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// 27: swap is no way out. A job fills a tmpfs, which could go to swap as a
+// whole, and then wants more than its limit: it is killed, and until then not one
+// byte of it was swapped, as the host sees in the job's own files.
+func TestSwapIsDenied(t *testing.T) {
+	t.Parallel()
+	swaps, _ := os.ReadFile("/proc/swaps")
+	need.Feature(t, "swap", strings.Count(string(swaps), "\n") > 1, "this host has no swap")
+	c := limited2(t)
+	id := fmt.Sprintf("swap-%d", os.Getpid())
+	l := start(t, c, []string{"--id", id, "--memory", "64M"}, `
+head -c 18M /dev/zero >/workspace/x
+echo ready
+i=0; while [ $i -lt 4 ]; do head -c 36M /dev/zero | tail -n 1 | wc -c; i=$((i+1)); done
+head -c 128M /dev/zero | tail -n 1 | wc -c; sleep 100`)
+	if m := job(t, id, "memory.swap.max"); m != "0" {
+		t.Errorf("memory.swap.max is %q", m)
+	}
+	// It is over when the files are gone.
+	most := map[string]int64{}
+	if !jail.Eventually(prompt, func() bool {
+		for _, file := range []string{"memory.current", "memory.swap.current", "memory.swap.peak"} {
+			n, _ := strconv.ParseInt(job(t, id, file), 10, 64)
+			most[file] = max(most[file], n)
+		}
+		return len(jail.Cgroups(t, id)) == 0
+	}) {
+		t.Errorf("it goes on beyond its limit: %v", most)
+	}
+	code, r := l.end(t)
+	if r.Status != jailer.StatusOOMKilled || code != 137 || strings.Contains(l.text(), "134217728") {
+		t.Errorf("exit status %d, %s: %q", code, r.Status, l.text())
+	}
+	if most["memory.current"] < 32<<20 || most["memory.current"] > 64<<20 {
+		t.Errorf("the job was seen with %d MiB at most, want 32 to 64", most["memory.current"]>>20)
+	}
+	if most["memory.swap.current"] > 0 || most["memory.swap.peak"] > 0 {
+		t.Errorf("swapped: %v", most)
+	}
+}
+
+// job reads a file of a running job's cgroup; "" if it is not there, or no more.
+func job(t *testing.T, id, file string) string {
+	t.Helper()
+	for _, d := range jail.Cgroups(t, id) {
+		if b, err := os.ReadFile(d + "/job-1/" + file); err == nil {
+			return strings.TrimSpace(string(b))
+		}
+	}
+	return ""
+}
+
+// 37: a full tmpfs is ENOSPC, which a program can handle, and not the end by the
+// memory limit, to which the kernel charges it.
+func TestTmpfsFillsBeforeMemory(t *testing.T) {
+	t.Parallel()
+	c := limited(t)
+	fill := `for d in /tmp /workspace /dev/shm "$HOME"; do dd if=/dev/zero of=$d/x bs=64k 2>&1 | grep -o "No space left on device"; done
+du -k /tmp/x | cut -f1; echo on`
+	for _, tc := range []struct {
+		flags []string
+		least int // KiB in /tmp
+	}{
+		{[]string{"--memory", "64M"}, 4 << 10},
+		{[]string{"--memory", "64M", "--tmp-size", "8M"}, 8 << 10},
+		{[]string{"--memory", "256M", "--tmp-size", "32M"}, 32 << 10},
+		{[]string{"--memory", "16M"}, 1 << 10},
+	} {
+		t.Run(strings.Join(tc.flags, " "), func(t *testing.T) {
+			o := c.Run(t, jail.Job{Flags: tc.flags, Sh: fill})
+			r := o.Exited(t, 0)
+			lines := strings.Split(strings.TrimSpace(o.Out()), "\n")
+			if len(lines) != 6 || strings.Count(o.Out(), "No space left on device\n") != 4 || lines[5] != "on" {
+				t.Fatalf("want four times ENOSPC:\n%s", o)
+			}
+			if n, err := strconv.Atoi(lines[4]); err != nil || n < tc.least {
+				t.Errorf("%d KiB went into /tmp, want at least %d", n, tc.least)
+			}
+			if r.Usage.OOMKills == nil || *r.Usage.OOMKills != 0 || len(r.LimitsHit) != 1 || r.LimitsHit[0] != "workspace" {
+				t.Errorf("limitsHit %v:\n%s", r.LimitsHit, o)
+			}
+		})
+	}
+	// Sizes that could not fit are refused beforehand.
+	o := c.Run(t, jail.Job{Flags: []string{"--memory", "64M", "--tmp-size", "32M"}, Sh: "echo RAN"})
+	if o.Result != nil || o.Code != 125 || o.Err.Code != jailer.CodeInvalidRequest || !strings.Contains(o.Err.Error(), "tmp_size") {
+		t.Error(o)
+	}
+}
+
+// What is measured is what was used.
+func TestPeaks(t *testing.T) {
+	t.Parallel()
+	c := limited(t)
+	second := fmt.Sprint(need.Time(time.Second).Seconds())
+	o := c.Run(t, jail.Job{Flags: []string{"--pids", "16"}, Sh: `
+head -c 48M /dev/zero >/workspace/x; rm /workspace/x
+sleep ` + second + ` & sleep ` + second + ` & sleep ` + second + ` & wait`})
+	r := o.Exited(t, 0)
+	if p := r.Usage.MemoryPeakBytes; p == nil || *p < 48<<20 || *p > 64<<20 {
+		t.Errorf("the peak of 48 MiB and a shell:\n%s", o)
+	}
+	if p := r.Usage.PidsPeak; p == nil || *p != 4 {
+		t.Errorf("the peak of a shell and three children:\n%s", o)
+	}
+	if len(r.LimitsHit) > 0 {
+		t.Errorf("limitsHit %v", r.LimitsHit)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jailer-project/jailer/test/vm/plan"
+)
+
+// lacks is what no guest has, so that only these skips are accepted.
+const lacks = "cgroup1,hybrid,undelegated"
+
+// common is the environment of every way. Emulated, a fork costs fourteen times
+// what it costs on the host and an exec forty times: time-outs are stretched, and
+// counts are small.
+var common = map[string]string{
+	"JAILER_REQUIRE": "all", "JAILER_LACKS": lacks, "JAILER_TIME_SCALE": "15",
+	"KILLS": "20", "RUNS": "100", "RACETIME": "2s",
+}
+
+func env(more ...string) map[string]string {
+	m := maps.Clone(common)
+	for i := 0; i < len(more); i += 2 {
+		if more[i] == "JAILER_LACKS" {
+			m[more[i]] += "," + more[i+1]
+			continue
+		}
+		m[more[i]] = more[i+1]
+	}
+	return m
+}
+
+// test runs the tests of a package that match a pattern.
+func tests(dir, run string, must ...string) plan.Job {
+	j := plan.Job{Name: dir, Dir: dir, Test: true, Must: must, Limit: 15 * time.Minute}
+	j.Argv = []string{binary(j), "-test.v=test2json", "-test.timeout=14m"}
+	if run != "" {
+		j.Argv = append(j.Argv, "-test.run="+run)
+	}
+	return j
+}
+
+// delegate gives users' managers only some controllers, or all again.
+func delegate(controllers string) string {
+	return `
+mkdir -p /run/systemd/system/user@.service.d
+printf '[Service]\nDelegate=\nDelegate=` + controllers + `\n' >/run/systemd/system/user@.service.d/zz-bed.conf
+systemctl daemon-reload
+systemctl restart user@$(id -u plain).service`
+}
+
+const undelegate = `
+rm /run/systemd/system/user@.service.d/zz-bed.conf
+systemctl daemon-reload
+systemctl restart user@$(id -u plain).service`
+
+var ways = []plan.Way{
+	{
+		Name: "root", What: "root, cgroup v2", User: "root", Place: plan.Guest,
+		Env: env("JAILER_LACKS", "way-user"),
+		Jobs: []plan.Job{
+			tests("test/ways", ""),
+			tests("test/run", ""),
+			tests("test/prereq", ""),
+			tests("test/escape", ""),
+			tests("test/crash", ""),
+			tests("cgroup", ""),
+			tests("internal/pid1", ""),
+			tests("internal/host", ""),
+			tests("cmd/jailer", ""),
+		},
+	},
+	{
+		Name: "delegated", What: "a user with a delegated subtree", User: "plain", Place: plan.Own,
+		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
+		Jobs: []plan.Job{
+			tests("test/ways", ""),
+			tests("test/run", ""),
+			tests("test/prereq", ""),
+			tests("test/escape", ""),
+			tests("test/crash", ""),
+			tests("cgroup", ""),
+			tests("internal/pid1", ""),
+			tests("internal/host", ""),
+			tests("cmd/jailer", ""),
+		},
+	},
+	{
+		Name: "ranged", What: "a user with subordinate ids", User: "ranged", Place: plan.Own,
+		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
+		Jobs: []plan.Job{tests("test/ways", ""), tests("test/prereq", "IDs|Range")},
+	},
+	{
+		Name: "partial", What: "delegation of memory and pids only", User: "plain", Place: plan.Own,
+		Env:   env("JAILER_LACKS", "root"),
+		Setup: delegate("memory pids"), Teardown: undelegate,
+		Jobs: []plan.Job{tests("test/ways", "")},
+	},
+	{
+		Name: "none", What: "no delegation", User: "plain", Place: plan.System,
+		Env:  env("JAILER_LACKS", "root"),
+		Jobs: []plan.Job{tests("test/ways", "")},
+	},
+	{
+		// What the refusal of the way before tells an administrator to do.
+		Name: "dropin", What: "the hint of a refusal, followed", User: "plain", Place: plan.Own,
+		Env: env("JAILER_LACKS", "root"),
+		Setup: `
+f=/etc/systemd/system/user@.service.d/delegate.conf
+rm -f $f` + delegate("memory pids") + undelegate + `
+mkdir -p /etc/systemd/system/user@.service.d
+printf '[Service]\nDelegate=cpu cpuset io memory pids\n' >$f
+systemctl daemon-reload
+systemctl restart user@$(id -u plain).service`,
+		Jobs: []plan.Job{tests("test/ways", "")},
+	},
+	{
+		Name: "nouserns", What: "user namespaces switched off", User: "plain", Place: plan.Own,
+		Env:      env("JAILER_LACKS", "root"),
+		Setup:    "sysctl -qw user.max_user_namespaces=0",
+		Teardown: "sysctl -qw user.max_user_namespaces=15000",
+		Jobs:     []plan.Job{tests("test/ways", "")},
+	},
+	{
+		Name: "noclone", What: "user namespaces for root only", User: "plain", Place: plan.Own,
+		Env:      env("JAILER_LACKS", "root"),
+		Setup:    "sysctl -qw kernel.unprivileged_userns_clone=0",
+		Teardown: "sysctl -qw kernel.unprivileged_userns_clone=1",
+		Jobs:     []plan.Job{tests("test/ways", "")},
+	},
+}
+
+// waysOf is the plan for suite: all ways in the first guest, those in the older
+// kernel's that depend on it.
+func waysOf(suite, only, job string) (plan.Plan, error) {
+	var p plan.Plan
+	for _, name := range strings.FieldsFunc(only, func(c rune) bool { return c == ',' }) {
+		i := slices.IndexFunc(ways, func(w plan.Way) bool { return w.Name == name })
+		if i < 0 {
+			return p, fmt.Errorf("no such way: %q", name)
+		}
+		p.Ways = append(p.Ways, ways[i])
+	}
+	if only == "" {
+		p.Ways = slices.Clone(ways)
+	}
+	if job != "" {
+		for i := range p.Ways {
+			p.Ways[i].Jobs = slices.DeleteFunc(slices.Clone(p.Ways[i].Jobs), func(j plan.Job) bool { return j.Name != job })
+		}
+	}
+	return p, nil
+}

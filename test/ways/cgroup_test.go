@@ -1,0 +1,181 @@
+package ways
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
+)
+
+var controllers = []string{"memory", "pids", "cpu"}
+
+// full is a caller who can have everything: with the built-in policy a run is
+// limited by cgroup v2, and doctor says so.
+func full(t *testing.T, c *jail.Caller) {
+	t.Helper()
+	c = builtin(c)
+	ran(t, c.Run(t, job), "cgroup2")
+	fs := doctor(t, c)
+	for _, ctl := range controllers {
+		if f := found(t, fs, "cgroup."+ctl, "yes"); !f.Needed || f.Cause != "" {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
+	found(t, fs, "cgroup.hierarchy", "yes")
+	found(t, fs, "userns.create", "yes")
+	// What can be held can be required.
+	strict := c.WithPolicy(t, "strict.toml", jail.BestEffort+`[profiles.strict]
+extends = "default"
+require = ["userns", "netns", "seccomp", "memory", "pids", "cpu"]
+`)
+	ran(t, strict.Run(t, with("--profile", "strict")), "cgroup2")
+}
+
+func root(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("not root")
+	}
+	full(t, jail.Root(t))
+}
+
+// user is the process itself, whom nobody plays.
+func user(t *testing.T) *jail.Caller {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		t.Fatal("root")
+	}
+	return jail.User(t)
+}
+
+func delegated(t *testing.T) {
+	c := user(t)
+	full(t, c)
+	t.Run("no range of ids", func(t *testing.T) {
+		r := builtin(c).WithPolicy(t, "range.toml", rangePolicy)
+		refused(t, r.Run(t, job), "ids.subuid", "usermod --add-subuids", `ids = "single"`)
+		if f := found(t, doctor(t, r, "ids.subuid"), "ids.subuid", "no"); !strings.Contains(f.Hint, "usermod --add-subuids") {
+			t.Errorf("doctor: %+v", f)
+		}
+	})
+}
+
+// The drop-in that hintDropin matches has been written, and the user has logged
+// in again: nothing else was done, and everything is there.
+func dropin(t *testing.T) {
+	if b, err := os.ReadFile(dropinFile); err != nil || !strings.Contains(string(b), dropinLine) {
+		t.Errorf("%q, %v: this is not the way that the hint describes", b, err)
+	}
+	full(t, user(t))
+}
+
+// What the hint tells an administrator to write, and where.
+const (
+	dropinFile = "/etc/systemd/system/user@.service.d/delegate.conf"
+	dropinLine = "Delegate=cpu cpuset io memory pids"
+)
+
+// partial: the one controller that is missing is named, and no other.
+func partial(t *testing.T) {
+	c := user(t)
+	strict := builtin(c)
+	o := strict.Run(t, job)
+	refused(t, o, "cgroup.delegation.cpu", "cpu: not delegated", "memory, pids", "/cgroup.controllers", dropinFile, dropinLine, "systemctl daemon-reload", "best-effort")
+	if m := o.Err.Error(); strings.Contains(m, "memory, pids, cpu") || strings.Contains(m, "pids, cpu:") {
+		t.Errorf("more than cpu is said to be missing: %s", m)
+	}
+	fs := doctor(t, strict, "cgroup.cpu")
+	f := found(t, fs, "cgroup.cpu", "no")
+	if f.Cause != "cgroup.delegation.cpu" || !strings.Contains(f.Hint, dropinFile) || !strings.Contains(f.Hint, dropinLine) {
+		t.Errorf("doctor: %+v", f)
+	}
+	found(t, fs, "cgroup.memory", "yes")
+	found(t, fs, "cgroup.pids", "yes")
+
+	bestEffort(t, c)
+	t.Run("what is required under best effort", func(t *testing.T) {
+		for _, ctl := range controllers {
+			p := c.WithPolicy(t, ctl+".toml", jail.BestEffort+"[profiles.strict]\nextends = \"default\"\nrequire = [\""+ctl+"\"]\n")
+			refused(t, p.Run(t, with("--profile", "strict")), "require."+ctl, ctl, "doctor")
+		}
+	})
+}
+
+// none: nothing is the caller's, and the line that gets him something works.
+func none(t *testing.T) {
+	c := user(t)
+	strict := builtin(c)
+	o := strict.Run(t, job)
+	refused(t, o, "cgroup.delegation", "memory, pids, cpu", "not delegated", "/sys/fs/cgroup/", scopeLine, "best-effort")
+	fs := doctor(t, strict, "cgroup.memory", "cgroup.pids", "cgroup.cpu")
+	for _, ctl := range controllers {
+		if f := found(t, fs, "cgroup."+ctl, "no"); f.Cause != "cgroup.delegation" || !strings.Contains(f.Hint, scopeLine) {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
+	bestEffort(t, c)
+	t.Run("the hint, followed", func(t *testing.T) { scope(t, strict) })
+}
+
+const scopeLine = "systemd-run --user --scope -p Delegate=yes -- jailer run"
+
+// scope does what the hint says. The user's manager must be there for it: he is
+// logged in, or lingers.
+func scope(t *testing.T, c *jail.Caller) {
+	run := need.Program(t, "systemd-run")
+	dir := fmt.Sprintf("/run/user/%d", c.UID)
+	_, err := os.Stat(dir + "/systemd/private")
+	need.Feature(t, "user-manager", err == nil, fmt.Sprint(err))
+	ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+	defer cancel()
+	inner := c.Command(ctx, "run", "--json", "--", "sh", "-c", job.Sh)
+	args := append([]string{"--user", "--scope", "-p", "Delegate=yes", "--"}, inner.Args...)
+	cmd := c.Exec(ctx, run, args...)
+	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir)
+	o := jail.Finish(t, job, cmd)
+	if o.Err != nil {
+		// One more thing may be missing on an older systemd, and the next hint names it.
+		refused(t, o, "cgroup.delegation.cpu", dropinFile)
+		return
+	}
+	if r := ran(t, withoutUnitName(o), "cgroup2"); len(r.Isolation.NotEnforced) > 0 {
+		t.Errorf("not all is enforced:\n%s", o)
+	}
+}
+
+// withoutUnitName takes systemd-run's own line off.
+func withoutUnitName(o *jail.Outcome) *jail.Outcome {
+	d := *o
+	d.Stderr = regexp.MustCompile(`(?m)^Running (scope )?as unit:.*\n`).ReplaceAllString(o.Stderr, "")
+	return &d
+}
+
+// bestEffort is the control: with a policy that accepts rlimits the command
+// runs, and the result says what holds and what nothing does.
+func bestEffort(t *testing.T, c *jail.Caller) {
+	t.Helper()
+	b := builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)
+	r := ran(t, b.Run(t, job), "rlimit")
+	if !slices.Contains(r.Isolation.NotEnforced, "cpu") {
+		t.Errorf("notEnforced %v is without cpu", r.Isolation.NotEnforced)
+	}
+	if !r.Isolation.UserNS || !r.Isolation.NetNS || r.Isolation.Seccomp != "default" {
+		t.Errorf("isolation %+v", r.Isolation)
+	}
+	for _, ctl := range controllers {
+		if f := doctor(t, b)["cgroup."+ctl]; f.Needed {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
+	// Of memory, that the stand-in holds.
+	o := b.Run(t, jail.Job{Flags: []string{"--memory", "32M"}, Sh: "head -c 128M /dev/zero | tail -n 1 >/dev/null; echo on"})
+	if s := o.Ran(t); s.Status != jailer.StatusExited || !strings.Contains(o.Out(), "on\n") || !strings.Contains(o.ErrOut(), "memory exhausted") {
+		t.Errorf("128 MiB under an rlimit of 32:\n%s", o)
+	}
+}
