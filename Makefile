@@ -29,7 +29,11 @@ export RUNS ?= 200
 export TESTTIME ?= 15m
 LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
 
-.PHONY: help build run test test-long test-tree bench lint cross fuzz install clean deps deps-bench generate
+# The guest of the test bed: trixie, or bookworm with its older kernel.
+SUITE ?= trixie
+export TAGS
+
+.PHONY: help build run test test-long test-tree test-vm shell-vm bench lint cross fuzz install clean deps deps-bench deps-vm generate
 
 build: generate
 	@mkdir -p bin
@@ -38,6 +42,8 @@ build: generate
 help:
 	@echo 'make run         install what is needed, build, run a real jail and show it'
 	@echo 'make test        the whole suite (make test-long: with the long figures)'
+	@echo 'make test-vm     its part in a guest with cgroup v2 and AppArmor (JAILER_NO_VM=1: not)'
+	@echo 'test/vm/shell    that guest, with a console'
 	@echo 'make build       bin/jailer'
 	@echo 'make bench       a cold run beside crun, runc and bwrap'
 	@echo 'make lint, fuzz, install (PREFIX, DESTDIR), clean'
@@ -57,6 +63,9 @@ deps:
 deps-bench:
 	@GO='$(GO)' sh scripts/deps.sh bench
 
+deps-vm:
+	@[ -n "$$JAILER_NO_VM" ] || GO='$(GO)' sh scripts/deps.sh vm
+
 # Installs what the build needs, builds, runs a real jail and shows it.
 run: deps
 	@$(MAKE) --no-print-directory build
@@ -65,12 +74,25 @@ run: deps
 # The whole suite; what CI runs.
 test: deps
 	@$(MAKE) --no-print-directory build lint test-tree fuzz
+	@$(MAKE) --no-print-directory test-vm
 
 test-tree:
 	@GO='$(GO)' sh scripts/test.sh '$(TAGS)'
 
 test-long: deps
 	@$(MAKE) --no-print-directory build lint test-tree fuzz $(LONG)
+	@$(MAKE) --no-print-directory test-vm
+	@$(MAKE) --no-print-directory test-vm SUITE=bookworm
+
+# The part of the suite that needs a kernel and a host of its own: made from
+# Debian's packages, kept in the user's cache, booted under QEMU.
+test-vm: deps deps-vm
+	@$(MAKE) --no-print-directory build
+	@GO='$(GO)' sh scripts/test-vm.sh '$(TAGS)' '$(SUITE)'
+
+shell-vm: deps deps-vm
+	@$(MAKE) --no-print-directory build
+	@GO='$(GO)' $(GO) run ./test/vm shell -suite '$(SUITE)'
 
 # Cold runs beside crun, runc and bwrap, as ratios of one interleaved run.
 bench: deps deps-bench
@@ -89,6 +111,7 @@ lint: generate
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet . ./limits ./policy ./spec
 	$(TOOL) staticcheck -tags '$(TAGS)' ./...
 	@GO='$(GO)' sh scripts/cross.sh
+	@sh scripts/check-files.sh
 
 # Every fuzz target for FUZZTIME.
 fuzz: generate

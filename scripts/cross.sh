@@ -14,8 +14,3 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 CC=$cc sh internal/pid1/build.sh "$dir/pid1.bin"
 GOARCH=arm64 CGO_ENABLED=1 CC=$cc ${GO:-go} build -o "$dir/jailer" ./cmd/jailer
-if command -v shellcheck >/dev/null; then
-	shellcheck scripts/*.sh internal/pid1/build.sh .ci/run
-else
-	echo "lint: SKIPPED: no shellcheck" >&2
-fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh build|bench: installs Debian's or Ubuntu's packages that are missing.
+# deps.sh build|bench|vm: installs Debian's or Ubuntu's packages that are missing.
 set -eu
 
 case "$1" in
@@ -13,8 +13,14 @@ bench)
 	want="bubblewrap crun runc busybox-static"
 	extra=""
 	;;
+vm)
+	# What makes the guest of test/vm; QEMU comes with it. A host that can't have
+	# them skips the bed, loudly.
+	want=""
+	extra="mmdebstrap e2fsprogs debian-archive-keyring uidmap git"
+	;;
 *)
-	echo "usage: $0 build|bench" >&2
+	echo "usage: $0 build|bench|vm" >&2
 	exit 2
 	;;
 esac

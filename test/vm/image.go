@@ -24,6 +24,8 @@ var (
 	imageScript []byte
 	//go:embed offline.sh
 	offlineScript []byte
+	//go:embed debian.sh
+	debianScript []byte
 	//go:embed initrd.sh
 	initrdScript []byte
 	//go:embed qemu.sh
@@ -50,6 +52,7 @@ func guestOf(suite string) product {
 		args: []string{suite},
 		scripts: []script{
 			{"image.sh", imageScript},
+			{"debian.sh", debianScript},
 			{"provision.sh", provisionScript},
 			{"offline.sh", offlineScript},
 			{"initrd.sh", initrdScript},
@@ -58,7 +61,7 @@ func guestOf(suite string) product {
 }
 
 // emulator is QEMU.
-var emulator = product{name: "qemu", scripts: []script{{"qemu.sh", qemuScript}}}
+var emulator = product{name: "qemu", scripts: []script{{"qemu.sh", qemuScript}, {"debian.sh", debianScript}}}
 
 // unusedFor is how long a product of older scripts is kept.
 const unusedFor = 7 * 24 * time.Hour
@@ -164,7 +167,7 @@ func canBuild() error {
 	}
 	for _, p := range []string{"mmdebstrap", "mke2fs"} {
 		if lookup(p) == "" {
-			return fmt.Errorf("%w: no %s: apt-get install mmdebstrap e2fsprogs debian-archive-keyring", errSkip, p)
+			return fmt.Errorf("%w: no %s: make deps-vm", errSkip, p)
 		}
 	}
 	if os.Geteuid() != 0 {

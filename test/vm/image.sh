@@ -24,30 +24,21 @@ if [ "${BED_STAGE:-}" = root ]; then
 	exit 0
 fi
 
-# The packages come from where this machine's own do, if that is Debian.
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | sort -u | head -n 1)
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-if [ ! -e "$keyring" ]; then
-	echo "image: no $keyring: apt-get install debian-archive-keyring" >&2
-	exit 1
-fi
-
 # The path excludes save a third of the size.
 # shellcheck disable=SC2016 # $1 is for the hook's shell
-mmdebstrap --quiet --variant=apt --keyring="$keyring" --format=tar \
+sh "$here/debian.sh" --variant=apt \
 	--include=ca-certificates,systemd,systemd-sysv,kmod,xz-utils,cpio,busybox-static \
+	--dpkgopt=force-unsafe-io \
 	--dpkgopt='path-exclude=/usr/share/doc/*' \
 	--dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
 	--dpkgopt='path-exclude=/usr/share/info/*' \
-	--aptopt='Acquire::Languages "none"' \
-	--dpkgopt=force-unsafe-io \
 	--customize-hook='mkdir -p "$1/usr/local/lib/bed"' \
 	--customize-hook="copy-in '$here/provision.sh' '$here/offline.sh' '$here/initrd.sh' /usr/local/lib/bed" \
 	--customize-hook='chroot "$1" sh /usr/local/lib/bed/provision.sh' \
 	--customize-hook='chroot "$1" sh /usr/local/lib/bed/offline.sh' \
 	--customize-hook='chroot "$1" sh /usr/local/lib/bed/initrd.sh' \
-	"$suite" "$dir/tree.tar" ${mirror:+"$mirror"} </dev/null
+	"$suite" "$dir/tree.tar"
 
 export BED_STAGE=root
 if [ "$(id -u)" -eq 0 ]; then

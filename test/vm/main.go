@@ -29,6 +29,8 @@ func main() {
 	case err == nil:
 	case errors.Is(err, errSkip) && !required():
 		fmt.Fprintf(os.Stderr, "vm: %v\nvm: nothing of cgroup v2, delegation, AppArmor and swap was shown in a guest (JAILER_REQUIRE=vm makes that a failure)\n", err)
+		stop()
+		os.Exit(3) // no failure, but nothing to go on with
 	default:
 		fmt.Fprintln(os.Stderr, "vm:", err)
 		stop()
@@ -69,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 	case "image":
 		return nil
 	case "shell":
-		return m.console(ctx)
+		return m.console(ctx, os.Stdin, os.Stdout, 24*time.Hour)
 	case "test":
 		return test(ctx, m, *suite, *only, *job, *limit)
 	}

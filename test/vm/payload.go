@@ -2,10 +2,12 @@ package main
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +56,7 @@ func payload(ctx context.Context, p plan.Plan) (disk string, lists map[string][]
 		return "", nil, err
 	}
 	disk = filepath.Join(dir, "disk")
-	return disk, lists, pack(ctx, disk, dir)
+	return disk, lists, pack(disk, dir)
 }
 
 // compile builds the test binaries, the guest's program and test2json, static.
@@ -63,7 +65,7 @@ func compile(ctx context.Context, dir string, p plan.Plan) error {
 	var pkgs []string
 	for _, w := range p.Ways {
 		for _, j := range w.Jobs {
-			if pkg := "./" + j.Dir; j.Test && !slices.Contains(pkgs, pkg) {
+			if pkg := "./" + j.Dir; j.Argv[0] == binary(j) && !slices.Contains(pkgs, pkg) {
 				pkgs = append(pkgs, pkg)
 			}
 		}
@@ -94,18 +96,19 @@ func listTests(ctx context.Context, dir string, p plan.Plan) (map[string][]strin
 	lists := map[string][]string{}
 	for _, w := range p.Ways {
 		for _, j := range w.Jobs {
-			if !j.Test {
+			if j.Argv[0] != binary(j) {
 				continue
 			}
-			cmd := exec.CommandContext(ctx, filepath.Join(dir, binary(j)), "-test.list", pattern(j))
+			cmd := exec.CommandContext(ctx, filepath.Join(dir, binary(j)), "-test.list", flagOf(j, "-test.run=", "."))
 			cmd.Dir = j.Dir
 			out, err := cmd.Output()
 			if err != nil {
 				return nil, fmt.Errorf("%s -test.list: %w\n%s", binary(j), err, out)
 			}
-			names := regexp.MustCompile(`(?m)^(Test|Fuzz|Example)\S*$`).FindAllString(string(out), -1)
+			skip := regexp.MustCompile(flagOf(j, "-test.skip=", "^$"))
+			names := slices.DeleteFunc(regexp.MustCompile(`(?m)^(Test|Fuzz|Example)\S*$`).FindAllString(string(out), -1), skip.MatchString)
 			if len(names) == 0 {
-				return nil, fmt.Errorf("way %s: no test of %s matches %q", w.Name, j.Dir, pattern(j))
+				return nil, fmt.Errorf("way %s: no test of %s matches %q", w.Name, j.Dir, flagOf(j, "-test.run=", "."))
 			}
 			lists[w.Name+" "+j.Name] = names
 		}
@@ -113,34 +116,36 @@ func listTests(ctx context.Context, dir string, p plan.Plan) (map[string][]strin
 	return lists, nil
 }
 
-// pattern is the -test.run of a job, without its part for subtests.
-func pattern(j plan.Job) string {
+// flagOf is the value of a flag of a job's test binary.
+func flagOf(j plan.Job, flag, otherwise string) string {
 	for _, a := range j.Argv {
-		if v, ok := strings.CutPrefix(a, "-test.run="); ok {
+		if v, ok := strings.CutPrefix(a, flag); ok {
 			return v
 		}
 	}
-	return "."
+	return otherwise
 }
 
 // pack writes the tree, bin/jailer and what was built as a tar, padded to whole
 // MiB as a disk must be.
-func pack(ctx context.Context, disk, dir string) error {
+func pack(disk, dir string) error {
 	f, err := os.Create(disk)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	w := tar.NewWriter(f)
-	out, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		return fmt.Errorf("git ls-files: %w", err)
-	}
-	files := append(strings.Split(strings.TrimRight(string(out), "\x00"), "\x00"), "bin/jailer")
-	for _, name := range files {
-		if err := add(w, "tree/"+name, name); err != nil && !os.IsNotExist(err) {
-			return err
+	err = filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (p == ".git" || p == "bin") {
+			return cmp.Or(err, fs.SkipDir)
 		}
+		return add(w, "tree/"+filepath.ToSlash(p), p)
+	})
+	if err != nil {
+		return err
+	}
+	if err := add(w, "tree/bin/jailer", "bin/jailer"); err != nil {
+		return err
 	}
 	built, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,11 +117,11 @@ func (m machine) boot(ctx context.Context, limit time.Duration, add func(plan.Ev
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	follow := follower{r: bufio.NewReader(out), add: add}
+	read := follow(out, add)
 	for {
 		select {
 		case err := <-done:
-			follow.read()
+			read()
 			e := end{err: err, hung: errors.Is(ctx.Err(), context.DeadlineExceeded), took: time.Since(began)}
 			if err != nil && stderr.Len() > 0 {
 				e.err = fmt.Errorf("%w: %s", err, tail(stderr.String(), 5))
@@ -130,7 +131,7 @@ func (m machine) boot(ctx context.Context, limit time.Duration, add func(plan.Ev
 			}
 			return e
 		case <-time.After(200 * time.Millisecond):
-			follow.read()
+			read()
 		}
 	}
 }
@@ -150,26 +151,25 @@ func (m machine) command(ctx context.Context, args []string) *exec.Cmd {
 	return cmd
 }
 
-// follower reads lines from a file that grows.
-type follower struct {
-	r    *bufio.Reader
-	part []byte
-	add  func(plan.Event)
-}
-
-func (f *follower) read() {
-	for {
-		b, err := f.r.ReadBytes('\n')
-		f.part = append(f.part, b...)
-		if err != nil {
-			return // more to come, or not
+// follow returns a function that hands on the events that were written to r since
+// it was last called.
+func follow(r io.Reader, add func(plan.Event)) func() {
+	in := bufio.NewReader(r)
+	var part []byte
+	return func() {
+		for {
+			b, err := in.ReadBytes('\n')
+			part = append(part, b...)
+			if err != nil {
+				return // more to come, or not
+			}
+			var e plan.Event
+			if err := json.Unmarshal(part, &e); err != nil {
+				e = plan.Event{Kind: plan.Output, Text: fmt.Sprintf("unreadable line: %q", part)}
+			}
+			part = nil
+			add(e)
 		}
-		var e plan.Event
-		if err := json.Unmarshal(f.part, &e); err != nil {
-			e = plan.Event{Kind: plan.Output, Text: fmt.Sprintf("unreadable line: %q", f.part)}
-		}
-		f.part = nil
-		f.add(e)
 	}
 }
 
@@ -194,8 +194,8 @@ func (m machine) probe(ctx context.Context) string {
 	return "tcg"
 }
 
-// console boots the guest with the tree for a person on this terminal.
-func (m machine) console(ctx context.Context) error {
+// console boots the guest with the tree for a person on a terminal.
+func (m machine) console(ctx context.Context, in io.Reader, out io.Writer, limit time.Duration) error {
 	p, err := waysOf("", "", "")
 	if err != nil {
 		return err
@@ -206,8 +206,10 @@ func (m machine) console(ctx context.Context) error {
 	}
 	defer os.RemoveAll(filepath.Dir(disk))
 	m.disk, m.mode = disk, "bed=shell"
-	fmt.Printf("vm: booting (%s), half a minute without hardware help; Ctrl-A X ends it\n", m.accel)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	fmt.Fprintf(out, "vm: booting (%s), half a minute without hardware help; Ctrl-A X ends it\n", m.accel)
 	cmd := m.command(ctx, append(m.args(), "-chardev", "stdio,id=con,mux=on,signal=off", "-serial", "chardev:con", "-mon", "chardev=con"))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
 	return cmd.Run()
 }

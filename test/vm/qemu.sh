@@ -6,12 +6,7 @@
 set -eu
 
 dir=$1
-# shellcheck disable=SC2016 # apt-get's format
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | sort -u | head -n 1)
-mmdebstrap --quiet --variant=extract --format=tar \
-	--keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
-	--aptopt='Acquire::Languages "none"' --aptopt='Acquire::Retries "3"' \
-	--include=qemu-system-x86 trixie "$dir/qemu.tar" ${mirror:+"$mirror"} </dev/null
+sh "$(dirname "$0")/debian.sh" --variant=extract --include=qemu-system-x86 trixie "$dir/qemu.tar"
 tar -C "$dir" --no-same-owner -xf "$dir/qemu.tar" \
 	./usr/bin/qemu-system-x86_64 ./usr/lib/x86_64-linux-gnu ./usr/share/qemu ./usr/share/seabios
 rm "$dir/qemu.tar"

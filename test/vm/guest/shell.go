@@ -44,7 +44,7 @@ func shell() error {
 	if _, err := tty.WriteString(motd); err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/bash", "-l")
+	cmd := exec.Command("/bin/bash", "--noprofile", "--norc", "-i")
 	cmd.Dir = bed + "/tree"
 	cmd.Env = append(os.Environ(), "HOME=/root", "TERM=vt220", "PS1=bed# ")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -61,42 +62,63 @@ func (r *runner) job(w plan.Way, j plan.Job) int {
 		r.send(plan.Event{Kind: plan.Output, Way: w.Name, Job: j.Name, Text: err.Error()})
 		return -1
 	}
-	if j.Test {
-		argv = append([]string{bed + "/test2json", "-t"}, argv...)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.Limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = filepath.Join(bed, "tree", j.Dir)
-	cmd.Env = environ(w)
-	cmd.WaitDelay = 10 * time.Second
-	in, out, err := os.Pipe()
-	if err != nil {
+	if err := r.follow(w, j, argv); err != nil {
+		if e := (&exec.ExitError{}); errors.As(err, &e) {
+			return e.ExitCode()
+		}
 		r.send(plan.Event{Kind: plan.Output, Way: w.Name, Job: j.Name, Text: err.Error()})
 		return -1
 	}
-	defer in.Close()
-	cmd.Stdout, cmd.Stderr = out, out
+	return 0
+}
+
+// follow runs argv and sends what it says, through test2json if it is a test.
+// test2json does not start it: it would hand on that it ignores SIGINT.
+func (r *runner) follow(w plan.Way, j plan.Job, argv []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), j.Limit)
+	defer cancel()
+	said, say, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = filepath.Join(bed, "tree", j.Dir)
+	cmd.Env = environ(w)
+	cmd.Stdout, cmd.Stderr = say, say
+	cmd.WaitDelay = patience
+
+	var in io.Reader = said
+	filter := exec.Command(bed+"/test2json", "-t")
+	if j.Test {
+		filter.Stdin = said
+		if in, err = filter.StdoutPipe(); err != nil {
+			return err
+		}
+		if err := filter.Start(); err != nil {
+			return err
+		}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.lines(in, w.Name, j.Name)
 	}()
 	err = cmd.Run()
-	out.Close()
+	say.Close()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second): // somebody has the pipe who outlived the job
+	case <-time.After(patience): // somebody has the pipe who outlived the job
 	}
-	if e := (&exec.ExitError{}); errors.As(err, &e) {
-		return e.ExitCode()
+	if j.Test {
+		_ = filter.Process.Kill() // it has nothing more to say
+		_ = filter.Wait()
 	}
-	if err != nil {
-		r.send(plan.Event{Kind: plan.Output, Way: w.Name, Job: j.Name, Text: err.Error()})
-		return -1
-	}
-	return 0
+	return err
 }
+
+// patience is how long the end of a job's output is waited for.
+const patience = 30 * time.Second
 
 // environ is the environment of a way's jobs.
 func environ(w plan.Way) []string {
