@@ -94,6 +94,10 @@ func (r *run) awaitJob() error {
 		r.log.Debug("payload not taken", "err", err) // PID 1's report has the reason
 	}
 	rep, ok := <-r.reports
+	if ok && rep.Type == pid1.Terminal {
+		r.takeTerminal(rep.Master)
+		rep, ok = <-r.reports
+	}
 	r.coolDown()
 	r.settled()
 	if !ok {
@@ -107,11 +111,11 @@ func (r *run) awaitJob() error {
 		return r.commandError(err)
 	}
 	r.started()
-	return nil
+	return r.openTerminal()
 }
 
 func (r *run) readReports() {
-	ch := make(chan pid1.Report, 2)
+	ch := make(chan pid1.Report, 3)
 	r.reports = ch
 	go func() {
 		defer close(ch)
@@ -121,7 +125,7 @@ func (r *run) readReports() {
 				return
 			}
 			ch <- rep
-			if rep.Type != pid1.Started {
+			if rep.Type != pid1.Started && rep.Type != pid1.Terminal {
 				return
 			}
 		}
