@@ -56,7 +56,7 @@ func (r *Raw) Again() error {
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	return r.set(unix.TCSETSW, &raw)
+	return r.set(&raw)
 }
 
 // Pause puts the modes back until Again.
@@ -66,7 +66,7 @@ func (r *Raw) Pause() error {
 	if r.ended {
 		return nil
 	}
-	return r.set(unix.TCSETSF, r.was)
+	return r.back()
 }
 
 // Restore puts the modes back for good. It may be called at any time, from any
@@ -85,9 +85,17 @@ func (r *Raw) Restore() error {
 		return nil
 	}
 	r.ended = true
-	return r.set(unix.TCSETSF, r.was)
+	return r.back()
 }
 
-func (r *Raw) set(how uint, t *unix.Termios) error {
-	return control(r.f, func(fd int) error { return unix.IoctlSetTermios(fd, how, t) })
+func (r *Raw) back() error {
+	err := r.set(r.was)
+	_ = control(r.f, func(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) })
+	return err
+}
+
+// set never waits for output to drain, as tcsetattr(3) with TCSAFLUSH does: a line
+// that stands still (^S) would hold up the clock of the run.
+func (r *Raw) set(t *unix.Termios) error {
+	return control(r.f, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, t) })
 }
