@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func pipe(t *testing.T) (r, w *os.File) {
@@ -225,4 +226,42 @@ func controlling(t *testing.T, pid int) string {
 		t.Fatal(err)
 	}
 	return strings.Fields(string(b[strings.LastIndexByte(string(b), ')'):]))[5]
+}
+
+// CVE-2025-52565 and its like: a root whose /dev is a trap. It is never looked at.
+func TestHostileRoot(t *testing.T) {
+	t.Parallel()
+	busybox, err := os.ReadFile(need.Program(t, "busybox"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		root := jail.TempDir(t, c.UID)
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(os.Chmod(root, 0o755))
+		trap := c.File(t, "trap", "untouched")
+		check(os.Mkdir(root+"/bin", 0o755))
+		check(os.WriteFile(root+"/bin/sh", busybox, 0o755))
+		check(os.MkdirAll(root+"/dev/pts", 0o777))
+		for _, name := range []string{"console", "tty", "ptmx", "pts/0", "pts/ptmx", "null"} {
+			check(os.Symlink(trap, root+"/dev/"+name))
+		}
+		policy := jail.BestEffort + fmt.Sprintf("[rootfs.evil]\npath = %q\n", root)
+		c = c.WithPolicy(t, "evil.toml", policy)
+		o := c.Run(t, jail.Job{
+			Flags: []string{"--tty", "--rootfs", "evil"},
+			Argv:  []string{"/bin/sh", "-c", "test -t 0 && echo yes; echo a >/dev/pts/0; echo b >/dev/tty; test -e /dev/console || echo none"},
+		})
+		if o.Exited(t, 0); o.Out() != "yes\r\na\r\nb\r\nnone\r\n" {
+			t.Errorf("%q", o.Out())
+		}
+		if b, err := os.ReadFile(trap); err != nil || string(b) != "untouched" {
+			t.Errorf("%q, %v", b, err)
+		}
+	})
 }
