@@ -26,7 +26,7 @@ type Options struct {
 	StateDir      string // "" for the usual one
 	XDGRuntimeDir string // of the caller
 
-	Stdin          io.Reader // nil: the job reads /dev/null
+	Stdin          io.Reader // nil: the job reads /dev/null, or finds a terminal at its end
 	Stdout, Stderr io.Writer // nil: captured into the result
 	OnStart        func(Started)
 	TTY            *TTY // nil: the job's standard streams are pipes

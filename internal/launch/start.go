@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"os"
 	"strconv"
 
@@ -110,8 +111,12 @@ func (r *run) awaitJob() error {
 	if err := rep.Err(); err != nil {
 		return r.commandError(err)
 	}
+	if r.o.TTY != nil && r.master == nil {
+		return errors.New("PID 1 started the command without its terminal")
+	}
 	r.started()
-	return r.openTerminal()
+	r.openTerminal()
+	return nil
 }
 
 func (r *run) readReports() {

@@ -33,26 +33,25 @@ func (r *run) takeTerminal(master *os.File) {
 }
 
 // openTerminal begins to read the job's terminal, and to type on it. It comes
-// after OnStart, in which the caller's own terminal was made ready for both.
-func (r *run) openTerminal() error {
+// after OnStart, in which the caller's own terminal was made ready for both. The
+// command runs already: what goes wrong here ends it, and is told in its result.
+func (r *run) openTerminal() {
 	if r.o.TTY == nil {
-		return nil
-	}
-	if r.master == nil {
-		return errors.New("PID 1 started the command without its terminal")
-	}
-	out, err := duplicate(r.master)
-	if err != nil {
-		return err
+		return
 	}
 	in, err := duplicate(r.master)
-	if err != nil {
-		out.Close()
-		return err
+	out, err2 := duplicate(r.master)
+	if out == nil {
+		out = r.master
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	stream.Feed(ctx, terminal.Typed(ctx, r.input()), in)
 	r.stdout = r.read(out, r.o.Stdout)
+	ctx, cancel := context.WithCancel(r.ctx)
+	if err := errors.Join(err, err2); err == nil {
+		stream.Feed(ctx, terminal.Typed(ctx, r.input()), in)
+	} else {
+		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Reason: "host.resources", Err: err})
+		r.stop(causeAborted)
+	}
 	go func() {
 		// Nobody reads it any more. Where the job still lives (the reader of our
 		// own output has gone), the end of our side hangs it up, as SIGPIPE would
@@ -61,7 +60,6 @@ func (r *run) openTerminal() error {
 		cancel()
 		r.master.Close()
 	}()
-	return nil
 }
 
 func duplicate(f *os.File) (*os.File, error) {

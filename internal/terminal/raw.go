@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"os"
 	"sync"
 
@@ -90,6 +91,9 @@ func (r *Raw) Restore() error {
 
 func (r *Raw) back() error {
 	err := r.set(r.was)
+	if errors.Is(err, unix.EIO) {
+		return nil // hung up: there is nobody to put it back for
+	}
 	_ = control(r.f, func(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) })
 	return err
 }

@@ -21,10 +21,25 @@ func TestParseSize(t *testing.T) {
 		text string
 		want Size
 	}{
-		{"80x24", Size{80, 24}}, {"1x1", Size{1, 1}}, {"65535x65535", Size{65535, 65535}},
-		{"", Size{}}, {"x", Size{}}, {"80", Size{}}, {"80x", Size{}}, {"x24", Size{}}, {"0x24", Size{}}, {"80x0", Size{}},
-		{"65536x24", Size{}}, {"-1x24", Size{}}, {"+80x24", Size{}}, {"080x24", Size{}}, {" 80x24", Size{}}, {"80x24 ", Size{}},
-		{"80x24x1", Size{}}, {"80X24", Size{}}, {"8_0x24", Size{}},
+		{"80x24", Size{80, 24}},
+		{"1x1", Size{1, 1}},
+		{"65535x65535", Size{65535, 65535}},
+		{"", Size{}},
+		{"x", Size{}},
+		{"80", Size{}},
+		{"80x", Size{}},
+		{"x24", Size{}},
+		{"0x24", Size{}},
+		{"80x0", Size{}},
+		{"65536x24", Size{}},
+		{"-1x24", Size{}},
+		{"+80x24", Size{}},
+		{"080x24", Size{}},
+		{" 80x24", Size{}},
+		{"80x24 ", Size{}},
+		{"80x24x1", Size{}},
+		{"80X24", Size{}},
+		{"8_0x24", Size{}},
 	} {
 		got, err := ParseSize(c.text)
 		if got != c.want || (err == nil) != c.want.Valid() {

@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 			{"size", jail.Job{Sh: "stty size; echo $TERM"}, "24 80\r\nxterm\r\n"},
 			{"size given", jail.Job{Sh: "stty size", Flags: []string{"--tty-size", "132x50"}}, "50 132\r\n"},
 			{"kind", jail.Job{Sh: "echo $TERM", Env: []string{"TERM=vt220"}}, "vt220\r\n"},
+			{"kind by flag", jail.Job{Sh: "echo $TERM", Env: []string{"TERM=vt220"}, Flags: []string{"--env", "TERM=dumb"}}, "dumb\r\n"},
 			{"no kind", jail.Job{Sh: "echo $TERM", Env: []string{"TERM=../../tmp/x"}}, "xterm\r\n"},
 			{"nothing typed", jail.Job{Sh: "cat; echo 1; cat; echo 2"}, "1\r\n2\r\n"},
 			{"not asked for", jail.Job{Sh: "stty -echo; cat; echo over", Input: "hello\n"}, "over\r\n"},
@@ -45,6 +46,29 @@ func TestScripts(t *testing.T) {
 					t.Errorf("the result tells of a second stream: %s", o.Stdout)
 				}
 			})
+		}
+	})
+}
+
+// What a request has for stdin is typed, whatever jailer's own stdin is.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		doc := c.File(t, "request.json", `{"argv":["sh","-c","stty -echo; cat; tty"],"stdin":"hello\n"}`)
+		d := sit(t)
+		args := []string{"run", "--tty", "--request", doc}
+		d.run(c.Command(t.Context(), args...))
+		if !jail.Eventually(prompt, func() bool { return strings.HasSuffix(d.text(), "hello\r\r\n/dev/pts/0\r\r\n") }) {
+			t.Errorf("%q", d.text()) // \r\r: the caller's terminal isn't raw
+		}
+		if got := d.wait(); got != 0 {
+			t.Errorf("exit status %d", got)
+		}
+		o := c.Run(t, jail.Job{Flags: []string{"--tty", "--request", "-"}, Input: `{"argv":["tty"]}`})
+		o.Said(t, "/dev/pts/0\r\n")
+		for _, member := range []string{"tty", "terminal"} {
+			o := c.Run(t, jail.Job{Flags: []string{"--request", "-"}, Input: `{"argv":["tty"],"` + member + `":true}`})
+			o.Refused(t, 125, jailer.CodeInvalidRequest, member)
 		}
 	})
 }
@@ -213,9 +237,11 @@ func TestRange(t *testing.T) {
 	user := c.Command(t.Context(), "run", "--profile", "wide", "--json", "--tty", "--", "sh", "-c",
 		"stat -c '%u %a' /dev/pts/0; echo a >/dev/stdout; echo b >/dev/tty; chmod 666 /dev/pts/0 2>/dev/null || echo c")
 	root := jail.Root(t)
-	cmd := root.Exec(t.Context(), "unshare", append([]string{"-m", "sh", "-c",
+	cmd := root.Exec(t.Context(), "unshare", append([]string{
+		"-m", "sh", "-c",
 		`mount --bind $1 /etc/passwd && mount --bind $2 /etc/subuid && mount --bind $2 /etc/subgid && u=$3 && shift 3 && exec setpriv --reuid $u --regid $u --clear-groups "$@"`,
-		"sh", pw, sub, id}, user.Args...)...)
+		"sh", pw, sub, id,
+	}, user.Args...)...)
 	o := jail.Finish(t, jail.Job{}, cmd)
 	if o.Exited(t, 0); o.Out() != "1000 620\r\na\r\nb\r\nc\r\n" {
 		t.Errorf("%v", o)

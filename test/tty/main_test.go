@@ -29,12 +29,11 @@ const prompt = 60 * time.Second
 
 // desk is a caller's terminal with what runs at it.
 type desk struct {
-	t              *testing.T
-	keys           *os.File // the test's end
-	tty            *os.File // the caller's end, not of this process's session
-	cmd            *exec.Cmd
-	before         unix.Termios
-	stdout, stderr bytes.Buffer // where they are no terminal
+	t      *testing.T
+	keys   *os.File // the test's end
+	tty    *os.File // the caller's end, not of this process's session
+	cmd    *exec.Cmd
+	before unix.Termios
 
 	mu     sync.Mutex
 	screen []byte

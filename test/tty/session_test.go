@@ -1,6 +1,7 @@
 package tty
 
 import (
+	"bytes"
 	"strings"
 	"syscall"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
 )
 
@@ -201,6 +203,29 @@ func TestAnswersAreNotTyped(t *testing.T) {
 	if n := queued(t, d.tty); n != 0 {
 		t.Errorf("%d bytes for the next reader", n)
 	}
+}
+
+// The caller's terminal goes, as when a window is closed.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		d := sit(t)
+		cmd := d.command(c, "echo ready; sleep 1000", "--json")
+		var out, messages bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &messages
+		d.run(cmd)
+		if !jail.Eventually(prompt, func() bool { return d.modes().Lflag&unix.ISIG == 0 }) {
+			t.Fatal("not raw")
+		}
+		d.keys.Close()
+		_ = d.cmd.Wait()
+		if got := d.cmd.ProcessState.ExitCode(); got != 129 || messages.Len() > 0 {
+			t.Errorf("exit status %d: %s", got, messages.String())
+		}
+		if r, err := jailer.ParseResult(out.Bytes()); err != nil || r.Signal == nil || *r.Signal != "SIGHUP" {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	})
 }
 
 // The reader of jailer's output goes: the job is hung up, as a pipeline would end it.
