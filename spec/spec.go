@@ -247,7 +247,7 @@ func mounts(c Config) []specs.Mount {
 }
 
 // maxPts bounds the terminals of one jail: its own and those that it opens, for
-// script, tmux or expect. All jails of a host share kernel.pty.max less
+// script or tmux. All jails of a host share kernel.pty.max less
 // kernel.pty.reserve, 3072, and the memory of one is charged to nobody.
 const maxPts = 32
 

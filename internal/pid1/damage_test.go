@@ -238,6 +238,9 @@ func FuzzPayload(f *testing.F) {
 	whole := body(f, p)
 	f.Add(whole)
 	f.Add(body(f, sh("exit 0")))
+	onTerminal := sh("exit 0")
+	onTerminal.Cols, onTerminal.Rows = 80, 24
+	f.Add(body(f, onTerminal))
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
 	h := startHarness(f, bin)
