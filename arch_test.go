@@ -37,9 +37,11 @@ var imports = map[string][]string{
 	"internal/stream":     {"."},
 	"internal/state":      {"cgroup"},
 	"internal/host":       {"cgroup", "netns", "seccomp"},
+	"internal/terminal":   {},
 	"internal/launch": {
 		".", "limits", "policy", "spec", "cgroup", "seccomp", "seccomp/bpf", "seccomp/compiled", "netns", "rootfs",
 		"profiles", "internal/container", "internal/host", "internal/pid1", "internal/state", "internal/stream", "internal/strictjson",
+		"internal/terminal",
 	},
 	"cmd/jailer": {"*"},
 }

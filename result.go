@@ -41,6 +41,10 @@ type Result struct {
 	StderrBytes     int64   `json:"stderrBytes"`
 	StderrTruncated bool    `json:"stderrTruncated"`
 
+	// Terminal: the command had a terminal of its own. It shows one stream, which
+	// is Stdout; of Stderr there is nothing.
+	Terminal bool `json:"terminal,omitempty"`
+
 	Usage          Usage      `json:"usage"`
 	LeftoverKilled *int64     `json:"leftoverKilled,omitempty"` // processes that outlived the main one
 	Artifacts      []Artifact `json:"artifacts,omitempty"`

@@ -17,6 +17,7 @@ const (
 	Tmp       = "/tmp"
 	Home      = "/home/jail"
 	Shm       = "/dev/shm"
+	Pts       = "/dev/pts"
 
 	// UserName, UID and GID are who the job is inside.
 	UserName = "jail"
@@ -42,6 +43,10 @@ type Layout struct {
 type Source struct {
 	Name string // "host", or the name of a [rootfs.NAME] table of the policy
 	Path string // the directory; empty for "host"
+
+	// Terminal adds to /dev what programs look for with a terminal: the mount
+	// point Pts and the link ptmx into it.
+	Terminal bool
 }
 
 // Host reports whether the source is the built-in view of the host's /usr.

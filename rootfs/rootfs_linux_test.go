@@ -74,12 +74,16 @@ func TestMountPointsExist(t *testing.T) {
 	write(t, root+"/bin/sh", "")
 	write(t, root+"/etc/passwd", "app:x:5:5::/:/bin/sh\n")
 	write(t, root+"/file", "")
-	for _, src := range []Source{{Name: "host"}, {Name: "dir", Path: root}} {
+	for _, src := range []Source{{Name: "host"}, {Name: "dir", Path: root}, {Name: "terminal", Terminal: true}} {
 		t.Run(src.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			l, err := Assemble(dir, src)
 			must(t, err)
-			for _, target := range append(targets(l), Workspace, Tmp, Home, "/proc", Shm) {
+			wanted := append(targets(l), Workspace, Tmp, Home, "/proc", Shm)
+			if src.Terminal {
+				wanted = append(wanted, Pts)
+			}
+			for _, target := range wanted {
 				at := filepath.Join(l.Path, target)
 				if rest, ok := strings.CutPrefix(target, "/dev/"); ok {
 					at = filepath.Join(dir, "dev", rest) // mounted over the skeleton's
@@ -93,6 +97,25 @@ func TestMountPointsExist(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTerminal: what leads to terminals is there only when one is asked for, and
+// leads to the jail's own.
+func TestTerminal(t *testing.T) {
+	for _, have := range []bool{false, true} {
+		dir := t.TempDir()
+		if _, err := Assemble(dir, Source{Name: "host", Terminal: have}); err != nil {
+			t.Fatal(err)
+		}
+		link, _ := os.Readlink(dir + "/dev/ptmx")
+		entries, err := os.ReadDir(dir + "/dev/pts")
+		if have && (link != "pts/ptmx" || err != nil || len(entries) > 0) {
+			t.Errorf("ptmx is %q; pts holds %v, %v", link, entries, err)
+		}
+		if !have && (link != "" || !errors.Is(err, os.ErrNotExist)) {
+			t.Errorf("without a terminal: ptmx is %q, pts %v", link, err)
+		}
 	}
 }
 

@@ -121,6 +121,14 @@ func (s *skeleton) dev() error {
 			return err
 		}
 	}
+	if s.src.Terminal {
+		if err := s.dir.Mkdir("dev/pts", 0o755); err != nil {
+			return err
+		}
+		if err := s.dir.Symlink("pts/ptmx", "dev/ptmx"); err != nil {
+			return err
+		}
+	}
 	for _, d := range Devices {
 		if err := s.dir.WriteFile("dev/"+d, nil, 0o666); err != nil {
 			return err

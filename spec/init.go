@@ -15,6 +15,7 @@ func ForInit(s *specs.Spec, init []string) *specs.Spec {
 	p.Env = []string{"PATH=/usr/bin:/bin", "HOME=/"}
 	p.Cwd = "/"
 	p.Rlimits = nil
+	p.Terminal, p.ConsoleSize = false, nil // PID 1 makes it, and has none itself
 	caps := []string{"CAP_SETFCAP"}
 	if len(s.Linux.UIDMappings) > 1 {
 		caps = append(caps, "CAP_SETUID", "CAP_SETGID")

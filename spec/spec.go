@@ -30,6 +30,9 @@ type Config struct {
 	Workspace Tmpfs // /workspace
 	Tmp       Tmpfs // each of /tmp, $HOME and /dev/shm
 
+	// Terminal is the size of the job's terminal; nil for none.
+	Terminal *Terminal
+
 	Network netns.Network
 	IDs     IDs
 	Rlimits []Rlimit
@@ -47,6 +50,11 @@ type Config struct {
 type Tmpfs struct {
 	Bytes  int64
 	Inodes int64
+}
+
+// Terminal is a size in characters.
+type Terminal struct {
+	Cols, Rows uint16
 }
 
 // IDs is the jail's user namespace. With Range zero it maps one id, which needs
@@ -106,6 +114,10 @@ func process(c Config) *specs.Process {
 			Bounding: []string{}, Effective: []string{}, Inheritable: []string{},
 			Permitted: []string{}, Ambient: []string{},
 		},
+	}
+	if t := c.Terminal; t != nil {
+		p.Terminal = true
+		p.ConsoleSize = &specs.Box{Height: uint(t.Rows), Width: uint(t.Cols)}
 	}
 	for _, r := range c.Rlimits {
 		p.Rlimits = append(p.Rlimits, specs.POSIXRlimit{Type: r.Type, Soft: r.Soft, Hard: r.Hard})
@@ -210,6 +222,9 @@ func mounts(c Config) []specs.Mount {
 		// The job has an id of its own, one above its id in the second namespace.
 		owner = fmt.Sprintf(",uid=%d,gid=%d", rootfs.UID+1, rootfs.GID+1)
 	}
+	if c.Terminal != nil {
+		m = append(m, pts(owner))
+	}
 	for _, t := range []struct {
 		target, mode string
 		size         Tmpfs
@@ -229,6 +244,23 @@ func mounts(c Config) []specs.Mount {
 		})
 	}
 	return m
+}
+
+// maxPts bounds the terminals of one jail: its own and those that it opens, for
+// script or tmux. All jails of a host share kernel.pty.max less
+// kernel.pty.reserve, 3072, and the memory of one is charged to nobody.
+const maxPts = 32
+
+// pts mounts a devpts instance of the jail's own: no name in it is a terminal of
+// the host, and TIOCGPTPEER on what is opened here leads nowhere else. Read-only
+// keeps the job from changing modes and owners; terminals can be opened all the
+// same. Never nodev: then nothing could be. The group is the opener's: "gid=5",
+// the usual one, has no place in a map of one id.
+func pts(owner string) specs.Mount {
+	return specs.Mount{
+		Destination: rootfs.Pts, Type: "devpts", Source: "devpts",
+		Options: []string{"ro", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620" + owner, "max=" + strconv.Itoa(maxPts)},
+	}
 }
 
 // bind mounts read-only, recursively: a file system mounted below /usr is as

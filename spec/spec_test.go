@@ -67,6 +67,7 @@ func TestNamespaces(t *testing.T) {
 // writable ones are bounded, nosuid and nodev, and the tenant's comes last.
 func TestMounts(t *testing.T) {
 	c := config(t)
+	c.Terminal = &Terminal{Cols: 80, Rows: 24}
 	c.Root.Binds = []rootfs.Bind{{Source: "/usr", Target: "/usr"}, {Source: "/dev/null", Target: "/dev/null", Device: true}}
 	s, err := Build(c)
 	if err != nil {
@@ -91,6 +92,13 @@ func TestMounts(t *testing.T) {
 				}
 			}
 		case "proc":
+		case "devpts":
+			// Not nodev: no terminal could be opened.
+			for _, want := range []string{"ro", "nosuid", "noexec", "newinstance", "max=32"} {
+				if !slices.Contains(m.Options, want) {
+					t.Errorf("%s lacks %s: %v", m.Destination, want, m.Options)
+				}
+			}
 		default:
 			t.Errorf("%s has type %s", m.Destination, m.Type)
 		}
@@ -100,8 +108,25 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestNoTerminal: without one, nothing leads to one.
+func TestNoTerminal(t *testing.T) {
+	s, err := Build(config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.Mounts {
+		if m.Type == "devpts" || m.Destination == rootfs.Pts {
+			t.Errorf("mounts %+v", m)
+		}
+	}
+	if s.Process.Terminal || s.Process.ConsoleSize != nil {
+		t.Errorf("terminal %v, %v", s.Process.Terminal, s.Process.ConsoleSize)
+	}
+}
+
 func TestForInit(t *testing.T) {
 	c := config(t)
+	c.Terminal = &Terminal{Cols: 80, Rows: 24}
 	c.Rlimits = []Rlimit{{Type: "RLIMIT_NPROC", Soft: 1, Hard: 1}}
 	c.Seccomp = &specs.LinuxSeccomp{}
 	c.AppArmor = "x"
@@ -112,6 +137,9 @@ func TestForInit(t *testing.T) {
 	in := ForInit(s, []string{"/pid1"})
 	if !slices.Equal(in.Process.Args, []string{"/pid1"}) || in.Process.Rlimits != nil || in.Linux.Seccomp != nil {
 		t.Errorf("init's process %+v", in.Process)
+	}
+	if in.Process.Terminal || in.Process.ConsoleSize != nil || !s.Process.Terminal {
+		t.Error("PID 1 has a terminal, or the job none")
 	}
 	if got := in.Process.Capabilities.Effective; !slices.Equal(got, []string{"CAP_SETFCAP"}) {
 		t.Errorf("capabilities %v", got)

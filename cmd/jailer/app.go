@@ -21,6 +21,7 @@ type app struct {
 	stateDir string
 	verbose  bool
 	xdg      string
+	term     string
 	code     int // exit status, where a command decides it itself
 }
 
@@ -28,7 +29,7 @@ type app struct {
 // status out.
 func run(args []string, s streams) int {
 	unix.Umask(0o022) // files of the skeleton must be readable by the jail's uid
-	a := &app{streams: s, xdg: os.Getenv("XDG_RUNTIME_DIR")}
+	a := &app{streams: s, xdg: os.Getenv("XDG_RUNTIME_DIR"), term: os.Getenv("TERM")}
 	root := a.command()
 	root.SetArgs(args)
 	root.SetOut(s.out)

@@ -19,7 +19,8 @@ type requestFlags struct {
 	limits                   limits.Limits
 	keep, onLimit, apparmor  string
 	stdin                    string
-	set                      *pflag.FlagSet
+	ttyFlags
+	set *pflag.FlagSet
 }
 
 // policyGiven tells an empty --policy from none: a variable that was not set
@@ -37,6 +38,7 @@ func (f *requestFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.env, "env", nil, "environment variable `K=V` (repeatable); nothing is inherited")
 	fs.StringVar(&f.cwd, "cwd", "", "working `DIR` in the jail (default /workspace)")
 	fs.StringVar(&f.stdin, "stdin", "", "the command's standard input: - for jailer's own, or a `FILE` (default none)")
+	f.ttyFlags.register(fs)
 	for _, l := range limits.Fields() {
 		if usage, ok := limitUsage[l.Flag]; ok {
 			fs.Var(&limitFlag{field: l, in: &f.limits}, l.Flag, usage)

@@ -15,6 +15,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/stream"
+	"github.com/jailer-project/jailer/internal/terminal"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -74,7 +75,7 @@ func (a *app) run(f *runFlags, argv []string) error {
 	return nil
 }
 
-func (a *app) launch(f *runFlags, argv []string, s *sink) (*launch.Outcome, error) {
+func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, error) {
 	o, err := a.launchOptions(&f.requestFlags, argv)
 	if err != nil {
 		return nil, err
@@ -83,10 +84,26 @@ func (a *app) launch(f *runFlags, argv []string, s *sink) (*launch.Outcome, erro
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
-	o.Stdout, o.Stderr, o.OnStart = s.stdout, s.stderr, s.started
+	o.Stdout, o.Stderr, o.OnStart = sink.stdout, sink.stderr, sink.started
+	sink.tty = o.TTY
 	stdin, err := a.openStdin(f.stdin)
 	if err != nil {
 		return nil, err
+	}
+	if o.TTY != nil {
+		s := &session{a: a, fixed: f.ttySize != ""}
+		if stdin == nil && f.request != "-" && terminal.Is(a.in) {
+			stdin = a.in
+		}
+		if stdin != nil && terminal.Is(stdin) {
+			s.keys = stdin
+		}
+		defer s.attend(o.TTY)()
+		o.TTY.Resized = sink.resized
+		o.OnStart = func(st launch.Started) {
+			s.begin(st)
+			sink.started(st)
+		}
 	}
 	if stdin != nil {
 		o.Stdin = stdin
@@ -108,6 +125,9 @@ func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, e
 		return o, err
 	}
 	if o.Request, err = a.readRequest(f); err != nil {
+		return o, err
+	}
+	if o.TTY, err = f.terminal(a); err != nil {
 		return o, err
 	}
 	o.Policy, err = policy.Load(f.policy)
@@ -149,7 +169,8 @@ func (a *app) openStdin(name string) (*os.File, error) {
 	case "-":
 	default:
 		var err error
-		if f, err = os.Open(name); err != nil {
+		// A session leader would get a terminal that it opens as its own.
+		if f, err = os.OpenFile(name, os.O_RDONLY|unix.O_NOCTTY, 0); err != nil {
 			return nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "stdin", Err: err}
 		}
 	}

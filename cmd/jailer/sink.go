@@ -15,6 +15,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/stream"
+	"github.com/jailer-project/jailer/internal/terminal"
 )
 
 type outputFlags struct {
@@ -37,6 +38,7 @@ type sink struct {
 	lines          *stream.Lines
 	begun          chan struct{} // closed when the event "started" is out
 	json           bool
+	tty            *launch.TTY // nil: pipes
 	result         *os.File
 }
 
@@ -97,7 +99,28 @@ func (s *sink) started(st launch.Started) {
 		ExecID    string `json:"execId"`
 		StartedAt string `json:"startedAt"`
 		SetupMs   int64  `json:"setupMs"`
-	}{st.SessionID, st.ExecID, st.At.UTC().Format("2006-01-02T15:04:05.000Z"), st.SetupMs})
+		Terminal  *size  `json:"terminal,omitempty"`
+	}{st.SessionID, st.ExecID, st.At.UTC().Format("2006-01-02T15:04:05.000Z"), st.SetupMs, s.size()})
+}
+
+// size is a terminal's, in characters.
+type size struct {
+	Cols uint16 `json:"cols"`
+	Rows uint16 `json:"rows"`
+}
+
+// size is that of the job's terminal at the start, nil without one.
+func (s *sink) size() *size {
+	if s.tty == nil {
+		return nil
+	}
+	return &size{s.tty.Size.Cols, s.tty.Size.Rows}
+}
+
+func (s *sink) resized(to terminal.Size) {
+	if s.lines != nil {
+		_ = s.emit("resize", size{to.Cols, to.Rows}) // a write error sticks until the result
+	}
 }
 
 // A gate holds output back until the event "started" is out: a job may print

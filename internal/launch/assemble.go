@@ -41,7 +41,9 @@ func (r *run) makeCgroup() error {
 
 // Step 7: the launcher-owned root.
 func (r *run) assembleRoot() error {
-	layout, err := rootfs.Assemble(r.session.Path, rootfs.Source{Name: r.plan.Rootfs.Name, Path: r.plan.Rootfs.Path})
+	layout, err := rootfs.Assemble(r.session.Path, rootfs.Source{
+		Name: r.plan.Rootfs.Name, Path: r.plan.Rootfs.Path, Terminal: r.o.TTY != nil,
+	})
 	if err != nil {
 		e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "rootfs", Err: err}
 		var re *rootfs.Error

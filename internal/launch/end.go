@@ -18,6 +18,9 @@ const endWait = 10 * time.Second
 // the process that the run is done for has ended.
 const ownerWait = time.Second
 
+// releaseWait is how long the caller's terminal stays the job's after its end.
+const releaseWait = time.Second
+
 // Step 12: kill the whole tree, wait until it is empty, and only then answer.
 func (r *run) endJob() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
@@ -79,7 +82,15 @@ func (r *run) drain() error {
 		ctx, stop = context.WithTimeout(ctx, time.Second)
 		defer stop()
 	}
-	if err := errors.Join(r.stdout.Wait(ctx), r.stderr.Wait(ctx)); err != nil {
+	if r.o.TTY != nil && r.o.TTY.Release != nil {
+		t := time.AfterFunc(releaseWait, r.o.TTY.Release)
+		defer t.Stop()
+	}
+	err := r.stdout.Wait(ctx)
+	if r.stderr != nil {
+		err = errors.Join(err, r.stderr.Wait(ctx))
+	}
+	if err != nil {
 		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "output was not delivered whole", Err: err})
 	}
 	return nil

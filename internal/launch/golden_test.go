@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/internal/terminal"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
@@ -73,6 +74,13 @@ func golden(t *testing.T, file string) {
 	case "best-effort":
 	default:
 		t.Fatalf("host %q", in["host"])
+	}
+	if in["tty"] != "" {
+		size, err := terminal.ParseSize(strings.TrimSpace(in["tty"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.o.TTY = &TTY{Size: size, Type: "xterm"}
 	}
 	layout := rootfs.Layout{Path: "/run/jailer/ID/root", Binds: []rootfs.Bind{
 		{Source: "/usr", Target: "/usr"},

@@ -26,9 +26,10 @@ type Options struct {
 	StateDir      string // "" for the usual one
 	XDGRuntimeDir string // of the caller
 
-	Stdin          io.Reader // nil: the job reads /dev/null
+	Stdin          io.Reader // nil: the job reads /dev/null, or finds a terminal at its end
 	Stdout, Stderr io.Writer // nil: captured into the result
 	OnStart        func(Started)
+	TTY            *TTY // nil: the job's standard streams are pipes
 
 	Signals  <-chan os.Signal // passed on to the job; the second INT or TERM ends the run
 	OwnerPID int              // the run ends with this process; 0 for none
@@ -43,6 +44,7 @@ type Started struct {
 	SessionID, ExecID string
 	At                time.Time
 	SetupMs           int64
+	Stdin             bool // the job reads Options.Stdin
 }
 
 // An Outcome is a result, and the signal that interrupted the run, if one did.
@@ -87,7 +89,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	}
 	return &Outcome{
 		Result: r.result(), Interrupt: r.interrupt,
-		StdoutKept: r.stdout.Delivered(), StderrKept: r.stderr.Delivered(),
+		StdoutKept: delivered(r.stdout), StderrKept: delivered(r.stderr),
 	}, nil
 }
 

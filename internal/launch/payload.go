@@ -29,7 +29,10 @@ func (r *run) payload() *pid1.Payload {
 		Cwd:      r.plan.Cwd,
 		Filters:  [][]byte{r.filter},
 		Args:     r.plan.Argv,
-		Env:      environment(r.plan),
+		Env:      r.environment(),
+	}
+	if tty := r.o.TTY; tty != nil {
+		p.Cols, p.Rows = tty.Size.Cols, tty.Size.Rows
 	}
 	if r.ids.n == 0 {
 		p.Flags |= pid1.SetgroupsDeny

@@ -60,11 +60,15 @@ func (r *run) status(res *jailer.Result) {
 
 func (r *run) output(res *jailer.Result) {
 	res.StdoutBytes, res.StdoutTruncated = r.stdout.Total(), r.stdout.Truncated()
-	res.StderrBytes, res.StderrTruncated = r.stderr.Total(), r.stderr.Truncated()
 	if r.o.Stdout == nil {
 		text, enc := stream.Text(r.stdout.Bytes())
 		res.Stdout, res.StdoutEncoding = &text, enc
 	}
+	if r.stderr == nil { // a terminal has one stream
+		res.Terminal = true
+		return
+	}
+	res.StderrBytes, res.StderrTruncated = r.stderr.Total(), r.stderr.Truncated()
 	if r.o.Stderr == nil {
 		text, enc := stream.Text(r.stderr.Bytes())
 		res.Stderr, res.StderrEncoding = &text, enc

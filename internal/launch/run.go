@@ -51,9 +51,10 @@ type run struct {
 	early          []os.Signal            // came while the jail was set up
 	aborted        atomic.Pointer[string] // why the set-up was ended
 	reports        <-chan pid1.Report     // closed when PID 1 is gone
-	stdout, stderr *stream.Capture
-	owner          <-chan struct{} // closed when the process of OwnerPID has ended
-	exceeded       chan struct{}   // output over the cap, where the policy says kill
+	master         *os.File               // our end of the job's terminal
+	stdout, stderr *stream.Capture        // with a terminal, stdout alone
+	owner          <-chan struct{}        // closed when the process of OwnerPID has ended
+	exceeded       chan struct{}          // output over the cap, where the policy says kill
 
 	startedAt time.Time
 	endedAt   time.Time

@@ -19,15 +19,19 @@ func (r *run) specConfig(layout rootfs.Layout) (spec.Config, error) {
 	if err != nil {
 		return spec.Config{}, err
 	}
-	return spec.Config{
+	c := spec.Config{
 		Network: network,
-		Args:    r.plan.Argv, Env: environment(r.plan), Cwd: r.plan.Cwd,
+		Args:    r.plan.Argv, Env: r.environment(), Cwd: r.plan.Cwd,
 		Root:      layout,
 		Workspace: spec.Tmpfs{Bytes: r.plan.Limits.Workspace, Inodes: r.plan.Limits.WorkspaceInodes},
 		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
 		IDs:       r.ids.spec(),
 		Rlimits:   r.rlimits(),
-	}, nil
+	}
+	if tty := r.o.TTY; tty != nil {
+		c.Terminal = &spec.Terminal{Cols: tty.Size.Cols, Rows: tty.Size.Rows}
+	}
+	return c, nil
 }
 
 // Plan does the first two steps alone: what a run would be.

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"os"
 	"strconv"
 
@@ -94,6 +95,10 @@ func (r *run) awaitJob() error {
 		r.log.Debug("payload not taken", "err", err) // PID 1's report has the reason
 	}
 	rep, ok := <-r.reports
+	if ok && rep.Type == pid1.Terminal {
+		r.takeTerminal(rep.Master)
+		rep, ok = <-r.reports
+	}
 	r.coolDown()
 	r.settled()
 	if !ok {
@@ -106,12 +111,16 @@ func (r *run) awaitJob() error {
 	if err := rep.Err(); err != nil {
 		return r.commandError(err)
 	}
+	if r.o.TTY != nil && r.master == nil {
+		return errors.New("PID 1 started the command without its terminal")
+	}
 	r.started()
+	r.openTerminal()
 	return nil
 }
 
 func (r *run) readReports() {
-	ch := make(chan pid1.Report, 2)
+	ch := make(chan pid1.Report, 3)
 	r.reports = ch
 	go func() {
 		defer close(ch)
@@ -121,7 +130,7 @@ func (r *run) readReports() {
 				return
 			}
 			ch <- rep
-			if rep.Type != pid1.Started {
+			if rep.Type != pid1.Started && rep.Type != pid1.Terminal {
 				return
 			}
 		}

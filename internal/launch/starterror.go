@@ -42,6 +42,11 @@ func (r *run) commandError(err error) error {
 			Hint: "it must exist in the jail; /workspace always does",
 		}
 	}
+	if se.Stage == pid1.StageTerminal {
+		if e := terminalError(se); e != nil {
+			return e
+		}
+	}
 	return &jailer.Error{
 		Code: jailer.CodeIsolationUnavailable, Reason: "pid1." + se.Stage.String(),
 		Message: "PID 1 could not set the job up", Err: err,

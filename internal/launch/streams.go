@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"io"
 	"os"
 	"strings"
 
@@ -20,26 +21,26 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// openStreams makes the job's standard streams. They are always pipes of ours:
-// a file or terminal of the caller's handed on could be opened again through
-// /proc/self/fd with more rights than it was given with.
+// openStreams makes the job's standard streams. They are always pipes of ours,
+// or a terminal of the jail's own, which PID 1 makes: a file or terminal of the
+// caller's handed on could be opened again through /proc/self/fd with more
+// rights than it was given with.
 func (r *run) openStreams() (s *stdio, err error) {
 	s = &stdio{}
+	if r.o.TTY != nil {
+		return s, nil
+	}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	if r.o.Stdin != nil || r.plan.HasStdin {
+	if src := r.input(); src != nil {
 		rd, wr, err := os.Pipe()
 		if err != nil {
 			return nil, err
 		}
 		s.stdin = rd
-		src := r.o.Stdin
-		if r.plan.HasStdin {
-			src = strings.NewReader(string(r.plan.Stdin))
-		}
 		stream.Feed(r.ctx, src, wr)
 	}
 	if s.stdout, r.stdout, err = r.capture(r.o.Stdout); err != nil {
@@ -55,6 +56,14 @@ func (r *run) openStreams() (s *stdio, err error) {
 		}
 	}
 	return s, nil
+}
+
+// input is what the job reads, nil if nothing.
+func (r *run) input() io.Reader {
+	if r.plan.HasStdin {
+		return strings.NewReader(string(r.plan.Stdin))
+	}
+	return r.o.Stdin
 }
 
 // give lets the job open its own end again, as `echo > /dev/stdout` does: a
@@ -74,15 +83,18 @@ func (r *run) give(f *os.File) error {
 
 // capture makes one output pipe and begins to read it; out nil keeps it in
 // memory.
-func (r *run) capture(out interface {
-	Write([]byte) (int, error)
-},
-) (*os.File, *stream.Capture, error) {
+func (r *run) capture(out io.Writer) (*os.File, *stream.Capture, error) {
 	rd, wr, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
+	return wr, r.read(rd, out), nil
+}
+
+// read begins to read the job's output from f.
+func (r *run) read(f *os.File, out io.Writer) *stream.Capture {
 	o := stream.Options{
+		Out:  out,
 		Cap:  r.plan.Limits.MaxOutput,
 		Keep: stream.Keep(r.plan.OutputKeep),
 		OnExceed: func() {
@@ -92,11 +104,15 @@ func (r *run) capture(out interface {
 			}
 		},
 	}
-	if out != nil {
-		o.Out = out
-	}
 	if r.plan.OnOutputLimit == jailer.OnLimitKill {
 		o.OnLimit = stream.Kill
 	}
-	return wr, stream.Start(rd, o), nil
+	return stream.Start(f, o)
+}
+
+func delivered(c *stream.Capture) int64 {
+	if c == nil {
+		return 0
+	}
+	return c.Delivered()
 }

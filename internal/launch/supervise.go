@@ -12,7 +12,7 @@ func (r *run) started() {
 	r.startedAt = time.Now()
 	r.setup = r.startedAt.Sub(r.o.Began)
 	if r.o.OnStart != nil {
-		r.o.OnStart(Started{SessionID: r.o.ID, ExecID: execID, At: r.startedAt, SetupMs: r.setup.Milliseconds()})
+		r.o.OnStart(Started{SessionID: r.o.ID, ExecID: execID, At: r.startedAt, SetupMs: r.setup.Milliseconds(), Stdin: r.o.Stdin != nil && !r.plan.HasStdin})
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *run) supervise() error {
 	owner, stopOwner := watchOwner(r.o.OwnerPID)
 	r.owner = owner // drain watches on
 	r.later(func() error { stopOwner(); return nil })
-	done := r.ctx.Done()
+	done, resizes := r.ctx.Done(), r.resizes()
 	for _, sig := range r.early {
 		r.signal(sig)
 	}
@@ -67,6 +67,8 @@ func (r *run) supervise() error {
 			r.stop(causeOutput)
 		case sig := <-r.o.Signals:
 			r.signal(sig)
+		case size := <-resizes:
+			r.resize(size)
 		case <-owner:
 			r.stop(causeAborted)
 			owner = nil

@@ -3,7 +3,6 @@ package pid1
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -56,19 +55,22 @@ func (c *Conn) Send(p *Payload) error {
 // Next waits for a report. io.EOF: PID 1 is gone without one.
 func (c *Conn) Next() (Report, error) {
 	var b [ReportLen]byte
-	if _, err := io.ReadFull(c.f, b[:]); err != nil {
-		// ECONNRESET: it ended with something of ours unread.
-		if err == io.ErrUnexpectedEOF || isReset(err) {
-			err = io.EOF
+	master, err := c.receive(b[:])
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := DecodeReport(b[:])
+	if err == nil && (r.Type == Terminal) != (master != nil) {
+		err = ErrReport
+	}
+	if err != nil {
+		if master != nil {
+			master.Close()
 		}
 		return Report{}, err
 	}
-	return DecodeReport(b[:])
-}
-
-func isReset(err error) bool {
-	pe, ok := err.(*os.PathError)
-	return ok && pe.Err == syscall.ECONNRESET
+	r.Master = master
+	return r, nil
 }
 
 // SetReadDeadline bounds Next.

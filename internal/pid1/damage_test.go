@@ -127,13 +127,17 @@ func TestPayloadRefused(t *testing.T) {
 		append []byte
 		change func(*Payload)
 	}{
-		{name: "unknown type", append: tlv(15, 1)},
+		{name: "unknown type", append: tlv(16, 1)},
 		{name: "type 0", append: tlv(0)},
 		{name: "type 32 (shift)", append: tlv(33)},
 		{name: "type 65535", append: tlv(65535)},
 		{name: "doubled flags", append: tlv(tlvFlags, 8, 0, 0, 0)},
 		{name: "doubled cwd", append: tlv(tlvCwd, '/', 0)},
 		{name: "doubled uid map", append: tlv(tlvUIDMap, '0')},
+		{name: "terminal without columns", append: tlv(tlvTerminal, 0, 0, 24, 0)},
+		{name: "terminal without rows", append: tlv(tlvTerminal, 80, 0, 0, 0)},
+		{name: "terminal cut short", append: tlv(tlvTerminal, 80, 0, 24)},
+		{name: "doubled terminal", change: func(p *Payload) { p.Cols, p.Rows = 80, 24 }, append: tlv(tlvTerminal, 80, 0, 24, 0)},
 		{name: "reserved field", append: []byte{tlvEnv, 0, 1, 0, 4, 0, 0, 0, 'A', '=', 'b', 0}},
 		{name: "padding", append: []byte{tlvEnv, 0, 0, 0, 3, 0, 0, 0, 'A', '=', 0, 1}},
 		{name: "length beyond the end", append: []byte{tlvEnv, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
@@ -234,6 +238,9 @@ func FuzzPayload(f *testing.F) {
 	whole := body(f, p)
 	f.Add(whole)
 	f.Add(body(f, sh("exit 0")))
+	onTerminal := sh("exit 0")
+	onTerminal.Cols, onTerminal.Rows = 80, 24
+	f.Add(body(f, onTerminal))
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
 	h := startHarness(f, bin)

@@ -31,7 +31,7 @@ func TestHeader(t *testing.T) {
 		"TLV_FLAGS": tlvFlags, "TLV_UIDMAP": tlvUIDMap, "TLV_GIDMAP": tlvGIDMap, "TLV_UID": tlvUID,
 		"TLV_GID": tlvGID, "TLV_CGROUP_DIR": tlvCgroupDir, "TLV_CGROUP_PROCS": tlvCgroupProcs,
 		"TLV_RLIMIT": tlvRlimit, "TLV_AFFINITY": tlvAffinity, "TLV_UMASK": tlvUmask, "TLV_CWD": tlvCwd,
-		"TLV_FILTER": tlvFilter, "TLV_ARG": tlvArg, "TLV_ENV": tlvEnv,
+		"TLV_FILTER": tlvFilter, "TLV_ARG": tlvArg, "TLV_ENV": tlvEnv, "TLV_TERMINAL": tlvTerminal,
 		"FLAG_NEWCGROUP": uint64(NewCgroup), "FLAG_INTO_CGROUP": uint64(IntoCgroup),
 		"FLAG_UNSHARE_CGROUPNS": uint64(UnshareCgroupNS), "FLAG_SETGROUPS_DENY": uint64(SetgroupsDeny),
 		"FLAG_NO_FILTER": uint64(NoFilter), "FLAG_REQUIRE_PDEATHSIG": uint64(RequirePDeathSig),
@@ -39,6 +39,7 @@ func TestHeader(t *testing.T) {
 		"FLAG_ALL":       uint64(NewCgroup | IntoCgroup | UnshareCgroupNS | SetgroupsDeny | NoFilter | RequirePDeathSig | SetIDs),
 		"CONTROL_SIGNAL": controlSignal, "CONTROL_SIGNAL_GROUP": controlSignalGroup, "CONTROL_KILL": controlKill,
 		"REPORT_STARTED": uint64(Started), "REPORT_FAILED": uint64(Failed), "REPORT_EXITED": uint64(Exited),
+		"REPORT_TERMINAL":    uint64(Terminal),
 		"DETAIL_INTERPRETER": DetailInterpreter, "LEFTOVER_UNKNOWN": LeftoverUnknown,
 		"SPACE_KNOWN": spaceKnown, "SPACE_FULL": spaceFull,
 	}

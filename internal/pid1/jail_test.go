@@ -51,6 +51,16 @@ func stage() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("proc: %w", err)
 	}
+	if pts := os.Getenv("PID1_DEVPTS"); pts != "" {
+		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "ptmxmode=0666,mode=0620,max=1"); err != nil {
+			return fmt.Errorf("devpts: %w", err)
+		}
+		if pts == "full" {
+			if _, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0); err != nil { // stays open
+				return err
+			}
+		}
+	}
 	keep := []uint{unix.CAP_SETFCAP}
 	if os.Getenv("PID1_RANGE") != "" {
 		keep = append(keep, unix.CAP_SETUID, unix.CAP_SETGID)
@@ -91,6 +101,7 @@ type jail struct {
 type options struct {
 	stage  string     // PID1_STAGE
 	ids    bool       // range mode: two ids are mapped
+	devpts string     // "free" or "full": an instance of its own on /dev/pts, for one terminal
 	extra  []*os.File // descriptors 5…
 	cgroup *os.File   // directory that PID 1 starts in (v2)
 }
@@ -124,6 +135,9 @@ func boot(t testing.TB, o options) *jail {
 	if o.ids {
 		size = 2001
 		cmd.Env = append(cmd.Env, "PID1_RANGE=1")
+	}
+	if o.devpts != "" {
+		cmd.Env = append(cmd.Env, "PID1_DEVPTS="+o.devpts)
 	}
 	root := os.Getuid() == 0
 	cmd.SysProcAttr = &syscall.SysProcAttr{

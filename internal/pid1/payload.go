@@ -28,6 +28,7 @@ const (
 	tlvFilter      = 12
 	tlvArg         = 13
 	tlvEnv         = 14
+	tlvTerminal    = 15
 )
 
 // Flags say how the job is cloned and what its absence would be refused for.
@@ -75,6 +76,10 @@ type Payload struct {
 	Filters        [][]byte // arrays of struct sock_filter, loaded in this order
 	Args           []string // Args[0] is looked for in the PATH of Env if it has no slash
 	Env            []string // K=V
+
+	// Cols and Rows, both or none, give the job a terminal of its own. The first
+	// report then is Terminal.
+	Cols, Rows uint16
 }
 
 // Encode gives header and body. Its errors are the mistakes that would change the
@@ -107,6 +112,9 @@ func (p *Payload) Encode() ([]byte, error) {
 		b = appendTLV(b, tlvAffinity, p.Affinity)
 	}
 	b = appendU32(b, tlvUmask, p.Umask)
+	if p.Cols|p.Rows != 0 {
+		b = appendU32(b, tlvTerminal, uint32(p.Cols)|uint32(p.Rows)<<16)
+	}
 	for _, f := range p.Filters {
 		b = appendTLV(b, tlvFilter, f)
 	}

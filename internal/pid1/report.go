@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,9 @@ const (
 	Started Type = 1 // the job was executed
 	Failed  Type = 2 // it never was; Stage, Errno and Detail say why
 	Exited  Type = 3 // its main process ended; PID 1 takes the rest with it
+
+	// Terminal comes before Started where the payload asks for a terminal.
+	Terminal Type = 4
 )
 
 // DetailInterpreter in Detail of StageExec: the file is there, but the interpreter
@@ -55,6 +59,10 @@ type Report struct {
 	SpaceKnown bool
 	SpaceFull  bool  // no free block, or no free inode
 	SpaceUsed  int64 // bytes
+
+	// Master is the launcher's end of the job's terminal, with Terminal alone. The
+	// receiver closes it.
+	Master *os.File
 }
 
 // ErrReport is the error of bytes that are no report.
@@ -75,7 +83,7 @@ func DecodeReport(b []byte) (Report, error) {
 		PID:        le.Uint32(b[20:]),
 		Detail:     le.Uint32(b[72:]),
 	}
-	if r.Type < Started || r.Type > Exited || r.Errno > 4095 {
+	if r.Type < Started || r.Type > Terminal || r.Errno > 4095 {
 		return Report{}, ErrReport
 	}
 	if (r.Type == Failed) != (r.Stage != StageNone) {

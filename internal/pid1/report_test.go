@@ -42,7 +42,7 @@ func TestDecodeReport(t *testing.T) {
 	}{
 		{"magic", 0, 0},
 		{"type 0", 4, 0},
-		{"type 4", 4, 4},
+		{"type 5", 4, 5},
 		{"stage of an exit", 6, 1},
 		{"errno", 11, 0x80},
 		{"time", 31, 0x80},

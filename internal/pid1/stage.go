@@ -24,6 +24,7 @@ const (
 	StageControl   Stage = 12
 	StageDied      Stage = 13 // killed before its exec; WaitStatus says how
 	StageWait      Stage = 14
+	StageTerminal  Stage = 15
 
 	StageCgroupNS    Stage = 32
 	StageSetIDs      Stage = 33
@@ -40,6 +41,7 @@ const (
 	StageCwd         Stage = 44
 	StageFilter      Stage = 45 // Detail: index in Payload.Filters
 	StageExec        Stage = 46
+	StageCTTY        Stage = 47
 )
 
 // stageNames has the names of src/protocol.h, in lower case and without "STAGE_".
@@ -48,13 +50,13 @@ var stageNames = map[Stage]string{
 	StagePDeathSig: "pdeathsig", StagePair: "pair", StageClone: "clone",
 	StageUIDMap: "uidmap", StageSetgroups: "setgroups", StageGIDMap: "gidmap",
 	StageCgroup: "cgroup", StageRelease: "release", StageControl: "control",
-	StageDied: "died", StageWait: "wait",
+	StageDied: "died", StageWait: "wait", StageTerminal: "terminal",
 	StageCgroupNS: "cgroupns", StageSetIDs: "setids", StageIDs: "ids",
 	StageSetsid: "setsid", StageSignals: "signals", StageRlimit: "rlimit",
 	StageAffinity: "affinity", StageBounding: "bounding", StageAmbient: "ambient",
 	StageCapset: "capset", StageNoNewPrivs: "no_new_privs",
 	StageDescriptors: "descriptors", StageCwd: "cwd", StageFilter: "filter",
-	StageExec: "exec",
+	StageExec: "exec", StageCTTY: "ctty",
 }
 
 // String gives the stage's name in messages.

@@ -6,6 +6,7 @@
 #include "exec.h"
 #include "protocol.h"
 #include "sys.h"
+#include "terminal.h"
 
 #include <linux/capability.h>
 #include <linux/close_range.h>
@@ -156,7 +157,7 @@ static void load_filters(const struct payload *p)
 	}
 }
 
-void job_run(const struct payload *p, char **argv, char **envp, int status)
+void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal)
 {
 	uint32_t detail = 0;
 	long error;
@@ -167,6 +168,8 @@ void job_run(const struct payload *p, char **argv, char **envp, int status)
 		must(STAGE_CGROUPNS, sys(__NR_unshare, CLONE_NEWCGROUP));
 	take_ids(p);
 	must(STAGE_SETSID, sys(__NR_setsid));
+	if (terminal >= 0)
+		must(STAGE_CTTY, terminal_take(terminal));
 	reset_signals();
 	set_limits(p);
 	drop_capabilities();

@@ -12,7 +12,8 @@ struct failure {
 };
 
 /* job_run waits on the status socket until PID 1 has written the maps, becomes the
- * job and executes it. It never returns: it sends a struct failure and exits. */
-void job_run(const struct payload *p, char **argv, char **envp, int status) __attribute__((noreturn));
+ * job and executes it, on the terminal if that is not -1. It never returns: it sends
+ * a struct failure and exits. */
+void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal) __attribute__((noreturn));
 
 #endif

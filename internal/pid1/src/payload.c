@@ -146,6 +146,12 @@ static int take(struct payload *p, const struct record *r)
 			return -1;
 		p->umask = u32(r->data);
 		return 0;
+	case TLV_TERMINAL:
+		if (r->len != 4)
+			return -1;
+		p->cols = u32(r->data) & 0xffff;
+		p->rows = u32(r->data) >> 16;
+		return p->cols && p->rows ? 0 : -1;
 	case TLV_CWD:
 		if (!is_string(r) || r->data[0] != '/' || r->len > 4096)
 			return -1;
@@ -206,7 +212,7 @@ int payload_parse(struct payload *p, const unsigned char *body, uint32_t n, uint
 	*p = (struct payload){ .cgroup_dir = -1 };
 	while (off < n) {
 		*bad = off;
-		if (record_at(body, n, off, &r) || r.type == 0 || r.type > TLV_ENV)
+		if (record_at(body, n, off, &r) || r.type == 0 || r.type > TLV_TERMINAL)
 			return -1;
 		if (seen & 1u << r.type && !repeatable(r.type))
 			return -1;

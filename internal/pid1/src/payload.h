@@ -32,6 +32,7 @@ struct payload {
 	uint32_t nlimits;
 	struct bytes affinity;
 	uint32_t umask;
+	uint32_t cols, rows; /* of the terminal; 0: none */
 	const char *cwd;
 	struct bytes filters[MAX_FILTERS];
 	uint32_t nfilters;

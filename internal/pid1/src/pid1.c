@@ -13,6 +13,7 @@
 #include "proc.h"
 #include "protocol.h"
 #include "sys.h"
+#include "terminal.h"
 
 #include <asm/errno.h>
 #include <asm/statfs.h>
@@ -29,6 +30,8 @@
 #define SIGCHLD 17
 #define SA_NOCLDSTOP 1ul
 #define AF_UNIX 1
+#define SOL_SOCKET 1
+#define SCM_RIGHTS 1
 #define SOCK_SEQPACKET 5
 #define SOCK_CLOEXEC 02000000
 #define MSG_DONTWAIT 0x40
@@ -55,12 +58,13 @@ _Static_assert(sizeof(struct report) == PROTOCOL_REPORT, "report");
 static int job_pid;    /* 0 until the clone */
 static int status_fd;  /* the job's failures; -1 once it has executed */
 static int signals_fd; /* SIGCHLD */
+static int terminal;   /* the slave; -1: none */
 
 static void send(struct report *r)
 {
 	r->magic = PROTOCOL_MAGIC;
 	r->pid = (uint32_t)job_pid;
-	/* Three reports at most in a life: they always fit the socket's buffer. */
+	/* Four reports at most in a life: they always fit the socket's buffer. */
 	sys(__NR_sendto, FD_CONTROL, r, sizeof *r, MSG_NOSIGNAL, NULL, 0);
 }
 
@@ -175,6 +179,42 @@ static void move_to_cgroups(const struct payload *p)
 	}
 }
 
+/* The kernel's structures for sendmsg with one descriptor. */
+static long send_with(const struct report *r, int fd)
+{
+	struct { const void *base; size_t len; } data = { r, sizeof *r };
+	struct { size_t len; int level, type, fd, pad; } rights = {
+		sizeof rights - sizeof rights.pad, SOL_SOCKET, SCM_RIGHTS, fd, 0
+	};
+	struct {
+		void *name;
+		int namelen;
+		void *iov;
+		size_t iovlen;
+		void *control;
+		size_t controllen;
+		unsigned flags;
+	} m = { NULL, 0, &data, 1, &rights, sizeof rights, 0 };
+
+	return sys(__NR_sendmsg, FD_CONTROL, &m, MSG_NOSIGNAL);
+}
+
+/* The launcher alone gets the master. PID 1 keeps the slave to the end: without it
+ * the launcher would read EIO, and give up the job's output, whenever the job has
+ * closed its last descriptor and may still open /dev/tty again. */
+static void make_terminal(const struct payload *p)
+{
+	struct report r = { .magic = PROTOCOL_MAGIC, .type = REPORT_TERMINAL };
+	int master = -1;
+
+	terminal = -1;
+	if (!p->cols)
+		return;
+	terminal = (int)must(STAGE_TERMINAL, terminal_open(p->cols, p->rows, &master));
+	must(STAGE_TERMINAL, send_with(&r, master));
+	sys(__NR_close, master);
+}
+
 static void start_job(const struct payload *p, char **argv, char **envp)
 {
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
@@ -194,7 +234,7 @@ static void start_job(const struct payload *p, char **argv, char **envp)
 		sys(__NR_close, pair[0]);
 		sys(__NR_close, FD_CONTROL);
 		sys(__NR_close, signals_fd);
-		job_run(p, argv, envp, pair[1]);
+		job_run(p, argv, envp, pair[1], terminal);
 	}
 	job_pid = (int)r;
 	status_fd = pair[0];
@@ -420,6 +460,7 @@ void pid1_main(void)
 	argv = allocate(((uint64_t)p.nargs + p.nenv + 2) * sizeof *argv);
 	envp = argv + p.nargs + 1;
 	payload_vectors(body, n, argv, envp);
+	make_terminal(&p);
 	start_job(&p, argv, envp);
 	/* The environment may hold secrets, and nothing of it is needed any more. */
 	sys(__NR_munmap, body, (uint64_t)n + 1);

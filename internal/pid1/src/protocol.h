@@ -31,6 +31,7 @@
 #define TLV_FILTER 12
 #define TLV_ARG 13
 #define TLV_ENV 14
+#define TLV_TERMINAL 15 /* columns and rows, 16 bits each, neither 0 */
 
 #define FLAG_NEWCGROUP 1
 #define FLAG_INTO_CGROUP 2
@@ -48,6 +49,7 @@
 #define REPORT_STARTED 1
 #define REPORT_FAILED 2
 #define REPORT_EXITED 3
+#define REPORT_TERMINAL 4 /* with the master, by SCM_RIGHTS; before STARTED */
 
 /* REPORT detail of STAGE_EXEC: the file exists, the interpreter named by its
  * first line or by its ELF header doesn't. */
@@ -79,6 +81,7 @@ enum stage {
 	STAGE_CONTROL = 12,    /* message of the launcher that is none */
 	STAGE_DIED = 13,       /* the job's process died before its exec: wait status */
 	STAGE_WAIT = 14,
+	STAGE_TERMINAL = 15,   /* a terminal of the jail's own */
 
 	STAGE_CGROUPNS = 32,
 	STAGE_SETIDS = 33,
@@ -94,7 +97,8 @@ enum stage {
 	STAGE_DESCRIPTORS = 43,
 	STAGE_CWD = 44,
 	STAGE_FILTER = 45,     /* detail: which, from 0 */
-	STAGE_EXEC = 46
+	STAGE_EXEC = 46,
+	STAGE_CTTY = 47        /* the terminal as the job's own */
 };
 
 #endif

@@ -30,6 +30,7 @@ static void promises(const struct payload *p, const unsigned char *body, uint32_
 
 	check(p->nargs > 0 && p->cwd[0] == '/' && strlen(p->cwd) < 4096);
 	check((p->nfilters > 0) == !(p->flags & FLAG_NO_FILTER));
+	check(!p->cols == !p->rows && p->cols <= 65535 && p->rows <= 65535);
 	check((p->cgroup_dir >= 0) == !!(p->flags & FLAG_INTO_CGROUP));
 	check(p->nprocs <= MAX_PROCS && p->nlimits <= MAX_RLIMITS && p->nfilters <= MAX_FILTERS);
 	for (uint32_t i = 0; i < p->nprocs; i++)
