@@ -80,39 +80,46 @@ func never(what string, names []string, args ...Arg) Rule {
 // Check says whether the profile may be used: it denies by default with ENOSYS
 // (EPERM would make libraries give up instead of falling back to an older call),
 // its rules each have a comment and a reason and do not overlap, and it allows
-// nothing that is on the never-allowed list. The error names every fault.
+// nothing that is on the never-allowed list. The error names every fault, one in
+// a line, with the line of the file.
 func (p *Profile) Check() error {
 	var errs []error
-	fault := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	fault := func(r *Rule, format string, a ...any) {
+		if r != nil && r.line > 0 {
+			format = fmt.Sprintf("line %d: ", r.line) + format
+		}
+		errs = append(errs, fmt.Errorf(format, a...))
+	}
 	if p.DefaultAction != specs.ActErrno || p.DefaultErrno != "ENOSYS" {
-		fault("default action must be %s ENOSYS", specs.ActErrno)
+		fault(nil, "default action must be %s ENOSYS", specs.ActErrno)
 	}
 	type place struct {
-		rule *Rule
-		pats []pattern
+		rule  *Rule
+		index int
+		pats  []pattern
 	}
 	byCall := map[string][]place{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if r.Comment == "" || r.Because == "" {
-			fault("syscalls[%d]: needs a comment and a because", i)
+			fault(r, "%s: needs a comment and a because", at(i))
 		}
 		pats := r.patterns()
 		for j, n := range r.Names {
 			if slices.Contains(r.Names[:j], n) {
-				fault("syscalls[%d]: %s is there twice", i, n)
+				fault(r, "%s: %s is there twice", at(i), n)
 				continue
 			}
 			if why, ok := neverCalls[n]; ok && r.Action == specs.ActAllow {
-				fault("%s: never allowed: %s", n, why)
+				fault(r, "%s: %s: never allowed: %s", at(i), n, why)
 			}
 			for _, other := range byCall[n] {
 				if overlap(other.pats, pats) {
 					// libseccomp's answer to such rules depends on their order.
-					fault("syscalls[%d]: overlaps another rule for %s", i, n)
+					fault(r, "%s: overlaps another rule for %s", at(i), n)
 				}
 			}
-			byCall[n] = append(byCall[n], place{r, pats})
+			byCall[n] = append(byCall[n], place{r, i, pats})
 		}
 	}
 	for i := range neverArgs {
@@ -120,7 +127,7 @@ func (p *Profile) Check() error {
 		for _, n := range neverArgs[i].Names {
 			for _, pl := range byCall[n] {
 				if pl.rule.Action == specs.ActAllow && overlap(pl.pats, deny) {
-					fault("%s: never allowed: %s", n, neverArgs[i].Because)
+					fault(pl.rule, "%s: %s: never allowed: %s", at(pl.index), n, neverArgs[i].Because)
 				}
 			}
 		}

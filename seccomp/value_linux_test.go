@@ -18,6 +18,9 @@ func TestConstants(t *testing.T) {
 		"SOL_SOCKET": unix.SOL_SOCKET, "SO_ATTACH_FILTER": unix.SO_ATTACH_FILTER, "SO_ATTACH_BPF": unix.SO_ATTACH_BPF,
 		"SO_ATTACH_REUSEPORT_CBPF": unix.SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_EBPF": unix.SO_ATTACH_REUSEPORT_EBPF,
 		"CLONE_NEWNS": unix.CLONE_NEWNS, "CLONE_NEWCGROUP": unix.CLONE_NEWCGROUP, "CLONE_NEWUTS": unix.CLONE_NEWUTS, "CLONE_NEWIPC": unix.CLONE_NEWIPC,
+		"PROT_WRITE": unix.PROT_WRITE, "PROT_EXEC": unix.PROT_EXEC, "MAP_TYPE": unix.MAP_TYPE, "MAP_PRIVATE": unix.MAP_PRIVATE, "MAP_ANONYMOUS": unix.MAP_ANONYMOUS,
+		"MFD_NOEXEC_SEAL": unix.MFD_NOEXEC_SEAL, "MFD_EXEC": unix.MFD_EXEC, "SHM_EXEC": 0o100000, // <sys/shm.h>
+		"O_CREAT": unix.O_CREAT, "__O_TMPFILE": unix.O_TMPFILE &^ unix.O_DIRECTORY, "S_IXUGO": unix.S_IXUSR | unix.S_IXGRP | unix.S_IXOTH,
 		"MAP_HUGETLB": unix.MAP_HUGETLB, "MFD_HUGETLB": unix.MFD_HUGETLB, "SHM_HUGETLB": 0o4000, // <sys/shm.h>; x/sys has no name for it
 		"CLONE_NEWUSER": unix.CLONE_NEWUSER, "CLONE_NEWPID": unix.CLONE_NEWPID, "CLONE_NEWNET": unix.CLONE_NEWNET,
 		"TIOCSTI": unix.TIOCSTI, "TIOCLINUX": unix.TIOCLINUX, "TIOCCONS": unix.TIOCCONS, "TIOCSSERIAL": unix.TIOCSSERIAL, "TIOCSETD": unix.TIOCSETD, "TIOCVHANGUP": unix.TIOCVHANGUP,
@@ -32,7 +35,7 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	for name, n := range errnos {
-		if w := map[string]syscall.Errno{"EPERM": unix.EPERM, "EINVAL": unix.EINVAL, "ENOSYS": unix.ENOSYS}[name]; n != uint(w) {
+		if w := map[string]syscall.Errno{"EPERM": unix.EPERM, "EINVAL": unix.EINVAL, "ENOSYS": unix.ENOSYS, "EOPNOTSUPP": unix.EOPNOTSUPP}[name]; n != uint(w) {
 			t.Errorf("%s is %d, want %d", name, n, w)
 		}
 	}
