@@ -84,14 +84,9 @@ func never(what string, names []string, args ...Arg) Rule {
 // a line, with the line of the file.
 func (p *Profile) Check() error {
 	var errs []error
-	fault := func(r *Rule, format string, a ...any) {
-		if r != nil && r.line > 0 {
-			format = fmt.Sprintf("line %d: ", r.line) + format
-		}
-		errs = append(errs, fmt.Errorf(format, a...))
-	}
+	fault := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	if p.DefaultAction != specs.ActErrno || p.DefaultErrno != "ENOSYS" {
-		fault(nil, "default action must be %s ENOSYS", specs.ActErrno)
+		fault("default action must be %s ENOSYS", specs.ActErrno)
 	}
 	type place struct {
 		rule  *Rule
@@ -102,21 +97,21 @@ func (p *Profile) Check() error {
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if r.Comment == "" || r.Because == "" {
-			fault(r, "%s: needs a comment and a because", at(i))
+			fault("%s: needs a comment and a because", p.Place(i))
 		}
 		pats := r.patterns()
 		for j, n := range r.Names {
 			if slices.Contains(r.Names[:j], n) {
-				fault(r, "%s: %s is there twice", at(i), n)
+				fault("%s: %s is there twice", p.Place(i), n)
 				continue
 			}
 			if why, ok := neverCalls[n]; ok && r.Action == specs.ActAllow {
-				fault(r, "%s: %s: never allowed: %s", at(i), n, why)
+				fault("%s: %s: never allowed: %s", p.Place(i), n, why)
 			}
 			for _, other := range byCall[n] {
 				if overlap(other.pats, pats) {
 					// libseccomp's answer to such rules depends on their order.
-					fault(r, "%s: overlaps another rule for %s", at(i), n)
+					fault("%s: overlaps another rule for %s", p.Place(i), n)
 				}
 			}
 			byCall[n] = append(byCall[n], place{r, i, pats})
@@ -127,7 +122,7 @@ func (p *Profile) Check() error {
 		for _, n := range neverArgs[i].Names {
 			for _, pl := range byCall[n] {
 				if pl.rule.Action == specs.ActAllow && overlap(pl.pats, deny) {
-					fault(pl.rule, "%s: %s: never allowed: %s", at(pl.index), n, neverArgs[i].Because)
+					fault("%s: %s: never allowed: %s", p.Place(pl.index), n, neverArgs[i].Because)
 				}
 			}
 		}

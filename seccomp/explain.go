@@ -89,7 +89,7 @@ func (p *Profile) Explain(syscall string) []Line {
 	case lines == nil:
 		lines = append(lines, def)
 	case !whole && !p.covers(syscall):
-		def.Comment, def.When = "no rule has these arguments", "no rule above says otherwise"
+		def.Comment, def.When = "no rule has these arguments", "none of these conditions holds"
 		lines = append(lines, def)
 	}
 	return lines

@@ -137,6 +137,15 @@ func located(err error, lines map[string]int) error {
 // at is the path of a rule.
 func at(rule int) string { return fmt.Sprintf("syscalls[%d]", rule) }
 
+// Place is where a rule is, for errors about it: its line, if the profile came
+// from a file, and its path.
+func (p *Profile) Place(rule int) string {
+	if line := p.Rules[rule].line; line > 0 {
+		return fmt.Sprintf("line %d: %s", line, at(rule))
+	}
+	return at(rule)
+}
+
 func (p *Profile) parse() error {
 	if err := checkAction("defaultAction", p.DefaultAction, p.DefaultErrno); err != nil {
 		return err

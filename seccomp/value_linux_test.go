@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"maps"
 	"syscall"
 	"testing"
 
@@ -38,5 +39,21 @@ func TestConstants(t *testing.T) {
 		if w := map[string]syscall.Errno{"EPERM": unix.EPERM, "EINVAL": unix.EINVAL, "ENOSYS": unix.ENOSYS, "EOPNOTSUPP": unix.EOPNOTSUPP}[name]; n != uint(w) {
 			t.Errorf("%s is %d, want %d", name, n, w)
 		}
+	}
+}
+
+// TestNewer holds the numbers of the newer calls to x/sys.
+func TestNewer(t *testing.T) {
+	want := map[string]int{
+		"cachestat": unix.SYS_CACHESTAT, "fchmodat2": unix.SYS_FCHMODAT2, "map_shadow_stack": unix.SYS_MAP_SHADOW_STACK,
+		"futex_wake": unix.SYS_FUTEX_WAKE, "futex_wait": unix.SYS_FUTEX_WAIT, "futex_requeue": unix.SYS_FUTEX_REQUEUE,
+		"statmount": unix.SYS_STATMOUNT, "listmount": unix.SYS_LISTMOUNT, "lsm_get_self_attr": unix.SYS_LSM_GET_SELF_ATTR,
+		"lsm_set_self_attr": unix.SYS_LSM_SET_SELF_ATTR, "lsm_list_modules": unix.SYS_LSM_LIST_MODULES, "mseal": unix.SYS_MSEAL,
+		"setxattrat": unix.SYS_SETXATTRAT, "getxattrat": unix.SYS_GETXATTRAT, "listxattrat": unix.SYS_LISTXATTRAT,
+		"removexattrat": unix.SYS_REMOVEXATTRAT, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR,
+		"file_getattr": unix.SYS_FILE_GETATTR, "file_setattr": unix.SYS_FILE_SETATTR, "listns": unix.SYS_LISTNS,
+	}
+	if got := Newer(); !maps.Equal(got, want) {
+		t.Errorf("newer calls: %v\nwant %v", got, want)
 	}
 }

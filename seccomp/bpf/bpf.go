@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,9 @@ func Compile(p *seccomp.Profile, arch string) ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkNames(p); err != nil {
+		return nil, err
+	}
 	oci, err := p.ToOCI(arch)
 	if err != nil {
 		return nil, err
@@ -44,6 +48,20 @@ func Compile(p *seccomp.Profile, arch string) ([]byte, error) {
 		}
 	}
 	return export(filter)
+}
+
+// checkNames wants libseccomp to know every call of the profile, on whatever
+// architecture.
+func checkNames(p *seccomp.Profile) error {
+	var errs []error
+	for i, r := range p.Rules {
+		for _, name := range r.Names {
+			if !Elsewhere(name) {
+				errs = append(errs, fmt.Errorf("%s: system call %q is not known to libseccomp", p.Place(i), name))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // export goes through a memory file: libseccomp 2.5 writes to descriptors only.
