@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -67,6 +68,7 @@ func SeccompProfile(p *policy.Policy, name string) (*seccomp.Profile, error) {
 	if err != nil {
 		e := asError(err)
 		e.Op, e.Reason = "policy.seccomp", "seccomp.profile"
+		e.Hint = cmp.Or(e.Hint, fmt.Sprintf("the policy names it in [seccomp.%s]", name))
 		return nil, e
 	}
 	profile, err := seccomp.Parse(data)
