@@ -56,7 +56,7 @@ type Policy struct {
 	Enforce  string    // EnforceRequired or EnforceBestEffort
 	UIDRange [2]uint32 // first and last host id for jails started by real root
 
-	owner    uint32            // of the file; files that it names must be his or root's
+	owner    uint32            // of the file, 0 where it came from none; files that it names must be his or root's
 	roots    map[string]string // name to absolute path
 	filters  map[string]string // seccomp profiles: name to absolute path
 	profiles map[string]*profile

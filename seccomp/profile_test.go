@@ -225,6 +225,10 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	if data, err = profiles.FS.ReadFile("seccomp/strict.json"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
 	f.Add([]byte(doc(rule("read", "SCMP_ACT_ALLOW", ""))))
 	f.Add([]byte(doc(rule("socket", "SCMP_ACT_ALLOW", `,"args":[{"index":0,"in32":["1"]}]`))))
 	f.Add([]byte(doc(rule("clone", "SCMP_ACT_ALLOW", `,"args":[{"index":0,"mask":["0x7e020000"],"in32":["0"]}]`))))
@@ -240,6 +244,15 @@ func FuzzParse(f *testing.F) {
 		}
 		if p.Check() != nil {
 			return
+		}
+		for i, r := range p.Rules {
+			for _, name := range r.Names {
+				for _, l := range p.Explain(name) {
+					if l.Action == "" || l.Because == "" {
+						t.Fatalf("%s, %s: %+v", p.Place(i), name, l)
+					}
+				}
+			}
 		}
 		for _, call := range oci.Syscalls {
 			if call.Names == nil {

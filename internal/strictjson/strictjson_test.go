@@ -204,6 +204,11 @@ func FuzzDecode(f *testing.F) {
 		if err := json.Unmarshal(data, &std); err != nil {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
+		for path, line := range Lines(data) {
+			if line < 1 || line > 1+strings.Count(string(data), "\n") {
+				t.Fatalf("%q is on line %d", path, line)
+			}
+		}
 		if !reflect.DeepEqual(got, std) {
 			t.Fatalf("read %+v, encoding/json %+v", got, std)
 		}

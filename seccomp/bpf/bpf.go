@@ -47,8 +47,17 @@ func Compile(p *seccomp.Profile, arch string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return export(filter)
+	code, err := export(filter)
+	if n := len(code) / insnSize; err == nil && n > maxInsns {
+		return nil, fmt.Errorf("seccomp: the profile compiles to %d instructions, and the kernel takes %d: use fewer notIn32 conditions, each is up to 32 comparisons", n, maxInsns)
+	}
+	return code, err
 }
+
+const (
+	insnSize = 8    // of struct sock_filter, linux/filter.h
+	maxInsns = 4096 // BPF_MAXINSNS, linux/bpf_common.h
+)
 
 // checkNames wants libseccomp to know every call of the profile, on whatever
 // architecture.

@@ -545,6 +545,18 @@ func TestCompileRefuses(t *testing.T) {
 	if _, err := Compile(doc(fmt.Sprintf(rule, "read")), "amd64"); err != nil {
 		t.Errorf("control: %v", err)
 	}
+	// 31 × 32 comparisons for each of five calls.
+	var wide []string
+	for _, name := range []string{"read", "write", "lseek", "fcntl", "ioctl"} {
+		cond := `[{"index":0,"notIn32":["0","1"]},{"index":2,"notIn32":["9"]}]`
+		if name == "ioctl" {
+			cond = `[{"index":0,"notIn32":["0","1"]},{"index":1,"in32":["1","2","3"]},{"index":2,"mask":["0xff"],"notIn32":["9"]}]`
+		}
+		wide = append(wide, strings.Replace(fmt.Sprintf(rule, name), "}", `,"args":`+cond+"}", 1))
+	}
+	if code, err := Compile(doc(strings.Join(wide, ",")), "amd64"); err == nil || !strings.Contains(err.Error(), "instructions") {
+		t.Errorf("too long for the kernel: %d bytes, %v", len(code), err)
+	}
 	for _, c := range [][2]string{{"bpf", "amd64"}, {"raed", "amd64"}, {"read", "riscv64"}, {"read", ""}} {
 		if code, err := Compile(doc(fmt.Sprintf(rule, c[0])), c[1]); err == nil || code != nil {
 			t.Errorf("%s for %q: %d bytes, %v", c[0], c[1], len(code), err)
