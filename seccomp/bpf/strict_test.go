@@ -21,7 +21,7 @@ func TestStrictIsNarrower(t *testing.T) {
 			fewer, calls := 0, 0
 			for name := range wide.nr {
 				calls++
-				for i := range 400 {
+				for i := range 120 {
 					var args [6]uint64
 					for j := range args {
 						switch {
@@ -41,7 +41,7 @@ func TestStrictIsNarrower(t *testing.T) {
 					}
 				}
 			}
-			if calls < 300 || fewer < 1000 {
+			if calls < 300 || fewer < 500 {
 				t.Errorf("%d calls, %d records that strict alone refuses", calls, fewer)
 			}
 		})
@@ -52,8 +52,8 @@ func TestStrictIsNarrower(t *testing.T) {
 func TestStrictSockets(t *testing.T) {
 	everyArch(t, "strict", func(t *testing.T, m *machine) {
 		for family := range uint64(300) {
-			for typ := range uint64(16) {
-				for _, proto := range []uint64{0, 1, 6, 9, 17, 255, ones32} {
+			for _, typ := range []uint64{0, 1, 2, 3, 5, 10, 15} {
+				for _, proto := range []uint64{0, 6, 9, ones32} {
 					want := uint32(eperm)
 					if family == 1 {
 						want = retAllow
@@ -99,7 +99,8 @@ func TestStrictFiles(t *testing.T) {
 		// O_WRONLY, O_TRUNC, O_EXCL, O_CLOEXEC and O_DIRECTORY change nothing.
 		// The bit of O_TMPFILE alone is what the kernel looks at.
 		flags := []uint64{0, 1, 2, 0o1101, 0o2000101, 0o100, 0o302, 0o20000000, 0o20200002, 0o20040002, 0o20000100, 0o200000, 0o40000, ones32, ones32 &^ 0o20000100}
-		for mode := range uint64(0o10000) {
+		for mode := range uint64(0o1000) {
+			mode |= mode % 8 << 9 // set-id and sticky bits
 			want := uint32(retAllow)
 			if mode&0o111 != 0 {
 				want = eperm
