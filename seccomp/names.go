@@ -27,7 +27,7 @@ func Close(name string, known []string) []string {
 	}
 	var found []match
 	for _, k := range known {
-		far, limit := distance(name, k), min(2, (len(name)+2)/3)
+		far, limit := distance(name, k), min(2, (len(name)+1)/3)
 		if len(name) >= 4 && strings.HasPrefix(k, name) {
 			far = min(far, limit)
 		}

@@ -17,6 +17,7 @@ func TestClose(t *testing.T) {
 		{"soket", []string{"socket"}},
 		{"sock", []string{"socket", "socketpair"}},
 		{"map", []string{"mmap"}},
+		{"raed", []string{"read"}},
 		{"frobnicate", nil},
 		{"", nil},
 		{"x", nil},

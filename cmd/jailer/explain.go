@@ -44,8 +44,10 @@ var verdictText = map[string]string{
 // String is "ptrace (call 101)".
 func (s *syscallName) String() string {
 	switch {
-	case s.Number == nil:
+	case s.elsewhere:
 		return s.Name + " (not a call of this architecture)"
+	case s.Number == nil:
+		return s.Name
 	case s.Name == "":
 		return fmt.Sprintf("call %d", *s.Number)
 	}

@@ -94,6 +94,8 @@ type explanation struct {
 type syscallName struct {
 	Name   string `json:"name,omitempty"`   // absent where nobody knows the number
 	Number *int   `json:"number,omitempty"` // absent where this architecture has no such call
+
+	elsewhere bool // another architecture has it
 }
 
 type ruleOf struct {
@@ -161,7 +163,7 @@ func findCall(word string, profile *seccomp.Profile) (*syscallName, error) {
 		n := int(nr)
 		for name, m := range calls {
 			if n == m {
-				return &syscallName{name, &n}, nil
+				return &syscallName{Name: name, Number: &n}, nil
 			}
 		}
 		if bpf.Calls(runtime.GOARCH) == nil {
@@ -174,14 +176,14 @@ func findCall(word string, profile *seccomp.Profile) (*syscallName, error) {
 		return &syscallName{Number: &n}, nil
 	}
 	if n, ok := calls[word]; ok {
-		return &syscallName{word, &n}, nil
+		return &syscallName{Name: word, Number: &n}, nil
 	}
 	known := slices.Collect(maps.Keys(calls))
 	for _, r := range profile.Rules {
 		known = append(known, r.Names...)
 	}
 	if slices.Contains(known, word) || bpf.Elsewhere(word) {
-		return &syscallName{Name: word}, nil
+		return &syscallName{Name: word, elsewhere: bpf.Elsewhere(word)}, nil
 	}
 	slices.Sort(known)
 	hint := "see syscalls(2)"
