@@ -18,7 +18,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-sta
 GCFLAGS := -gcflags=all=-l -gcflags=runtime/...= -gcflags=internal/runtime/...=
 
 PID1 := internal/pid1/pid1.bin
-FILTER := seccomp/compiled/default.bpf
+FILTERS := $(patsubst profiles/seccomp/%.json,seccomp/compiled/%.bpf,$(wildcard profiles/seccomp/*.json))
 ARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 
 # Tests. The long figures are for `make test-long`.
@@ -48,13 +48,13 @@ help:
 	@echo 'make bench       a cold run beside crun, runc and bwrap'
 	@echo 'make lint, fuzz, install (PREFIX, DESTDIR), clean'
 
-generate: $(PID1) $(FILTER)
+generate: $(PID1) $(FILTERS)
 
 $(PID1): $(wildcard internal/pid1/src/*) internal/pid1/build.sh
 	sh internal/pid1/build.sh $@
 
-$(FILTER): profiles/seccomp/default.json $(wildcard seccomp/*.go seccomp/bpf/*.go seccomp/bpf/gen/*.go)
-	$(GO) run -tags '$(TAGS)' ./seccomp/bpf/gen -profile default -arch $(ARCH) -o $@
+seccomp/compiled/%.bpf: profiles/seccomp/%.json $(wildcard seccomp/*.go seccomp/bpf/*.go seccomp/bpf/gen/*.go)
+	$(GO) run -tags '$(TAGS)' ./seccomp/bpf/gen -profile $* -arch $(ARCH) -o $@
 
 # Debian's or Ubuntu's packages that the build needs; nothing if they are there.
 deps:
@@ -125,4 +125,4 @@ install: build
 	done
 
 clean:
-	rm -rf bin $(PID1) internal/pid1/pid1.sum $(FILTER) seccomp/compiled/default.sum
+	rm -rf bin $(PID1) internal/pid1/pid1.sum $(FILTERS) $(FILTERS:.bpf=.sum)

@@ -24,6 +24,7 @@ type file struct {
 	Limits   enforceTable            `toml:"limits"`
 	Root     rootTable               `toml:"root"`
 	Rootfs   map[string]rootfsTable  `toml:"rootfs"`
+	Seccomp  map[string]seccompTable `toml:"seccomp"`
 	Profiles map[string]profileTable `toml:"profiles"`
 }
 
@@ -36,6 +37,10 @@ type rootTable struct {
 }
 
 type rootfsTable struct {
+	Path *string `toml:"path"`
+}
+
+type seccompTable struct {
 	Path *string `toml:"path"`
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ func LoadFile(path string) (*Policy, error) {
 type loader struct {
 	etc  string
 	euid uint32
+	who  string // euid in messages; "" for the caller
 }
 
 func (l loader) load(path string) (*Policy, error) {
@@ -78,10 +80,26 @@ func (l loader) read(path string) (*Policy, uint32, error) {
 		return nil, 0, err
 	}
 	p, err := Parse(path, data)
+	if err == nil {
+		p.owner = owner
+	}
 	return p, owner, err
 }
 
-func (l loader) bytes(path string) ([]byte, uint32, error) {
+// ReadFile reads a file of at most most bytes that the policy names, and that is
+// as much a part of it as if it were written in it. So it must be a regular file,
+// owned by root or by the owner of the policy's own file, and nobody else may
+// write to it or to its directory: a policy of root's can't be changed by way of
+// a file of somebody's. The error is a *jailer.Error with the code
+// invalid_policy.
+func (p *Policy) ReadFile(path string, most int) ([]byte, error) {
+	data, _, err := loader{euid: p.owner, who: "the policy's owner"}.bytesUpTo(path, most)
+	return data, err
+}
+
+func (l loader) bytes(path string) ([]byte, uint32, error) { return l.bytesUpTo(path, maxBytes) }
+
+func (l loader) bytesUpTo(path string, most int) ([]byte, uint32, error) {
 	// Without O_NONBLOCK the open of a FIFO waits for a writer, for ever. The
 	// last component may be a link, which configuration management likes;
 	// what it leads to is judged.
@@ -109,10 +127,10 @@ func (l loader) bytes(path string) ([]byte, uint32, error) {
 	if err := l.checkParents(path); err != nil {
 		return nil, 0, err
 	}
-	if st.Size > maxBytes {
-		return nil, 0, bad(path, "", fmt.Sprintf("has %d bytes, more than the %d allowed", st.Size, maxBytes))
+	if st.Size > int64(most) {
+		return nil, 0, bad(path, "", fmt.Sprintf("has %d bytes, more than the %d allowed", st.Size, most))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1)) // it may grow while it is read
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1)) // it may grow while it is read
 	if err != nil {
 		e := bad(path, "", "can't be read")
 		e.Err = err
@@ -126,7 +144,8 @@ func (l loader) bytes(path string) ([]byte, uint32, error) {
 // (acl(5)), so that an entry that lets somebody write shows as g+w.
 func (l loader) checkOwner(policy, path string, st *unix.Stat_t) error {
 	if st.Uid != 0 && st.Uid != l.euid {
-		e := bad(policy, "", fmt.Sprintf("%s is owned by uid %d, neither root nor the caller (uid %d)", path, st.Uid, l.euid))
+		who := cmp.Or(l.who, "the caller")
+		e := bad(policy, "", fmt.Sprintf("%s is owned by uid %d, neither root nor %s (uid %d)", path, st.Uid, who, l.euid))
 		e.Hint = fmt.Sprintf("chown root %s", path)
 		return e
 	}

@@ -254,3 +254,68 @@ func TestLoadLeaksNothing(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
+
+// TestReadFile: what a policy names is as hard to change as the policy itself.
+func TestReadFile(t *testing.T) {
+	l, dir := place(t, "")
+	p, err := l.load(write(t, filepath.Join(dir, "own.toml"), minimal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, filepath.Join(dir, "f"), "text")
+	if b, err := p.ReadFile(path, 4); err != nil || string(b) != "text" {
+		t.Errorf("%q, %v", b, err)
+	}
+	refused := func(t *testing.T, msg string) {
+		t.Helper()
+		b, err := p.ReadFile(path, 1<<10)
+		if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Code != jailer.CodeInvalidPolicy || !strings.Contains(e.Error(), msg) || b != nil {
+			t.Errorf("%q, %v, want …%s…", b, err, msg)
+		}
+	}
+	if b, err := p.ReadFile(path, 3); err == nil || b != nil {
+		t.Errorf("4 bytes where 3 are allowed: %q", b)
+	}
+	chmod(t, path, 0o620)
+	refused(t, "writable by others")
+	chmod(t, path, 0o600)
+	chmod(t, dir, 0o777)
+	refused(t, "writable by others")
+	chmod(t, dir, 0o755)
+	t.Run("owners", func(t *testing.T) {
+		need.Root(t)
+		const caller, stranger = 54321, 54322
+		for _, c := range []struct {
+			name          string
+			policy, owner int
+			euid          uint32
+			ok            bool
+		}{
+			{"all root's", 0, 0, caller, true},
+			{"root's for the caller's policy", caller, 0, caller, true},
+			{"the caller's for his own", caller, caller, caller, true},
+			{"the caller's for root's", 0, caller, caller, false},
+			{"a stranger's", caller, stranger, caller, false},
+			{"a stranger's for root", 0, stranger, 0, false},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				l, dir := place(t, "")
+				l.euid = c.euid
+				own := write(t, filepath.Join(dir, "own.toml"), minimal)
+				path := write(t, filepath.Join(dir, "f"), "text")
+				for f, uid := range map[string]int{own: c.policy, path: c.owner} {
+					if err := os.Chown(f, uid, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p, err := l.load(own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.ReadFile(path, 1<<10); (err == nil) != c.ok {
+					t.Errorf("%v, want it read: %t", err, c.ok)
+				}
+			})
+		}
+	})
+}

@@ -135,6 +135,10 @@ func deny(p *Policy, field, msg string) *jailer.Error {
 	}
 }
 
+func noProfile(p *Policy, name string) *jailer.Error {
+	return deny(p, "profile", fmt.Sprintf("there is no profile %q", name))
+}
+
 func (p *Policy) where() string {
 	if p.Name == BuiltinName {
 		return "the built-in one (jailer policy show)"

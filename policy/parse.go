@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -61,7 +60,7 @@ var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 // nil for the built-in policy itself.
 func compile(name string, f *file, base *Policy) (*Policy, error) {
 	c := compiler{name: name, file: f, base: base, done: map[string]*profile{}}
-	p := &Policy{Name: name, Locked: f.Locked, Enforce: EnforceRequired, roots: map[string]string{}}
+	p := &Policy{Name: name, Locked: f.Locked, Enforce: EnforceRequired, roots: map[string]string{}, filters: map[string]string{}}
 	if base != nil {
 		p.UIDRange = base.UIDRange
 	}
@@ -92,6 +91,12 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 		}
 		p.roots[n] = *f.Rootfs[n].Path
 	}
+	for _, n := range slices.Sorted(maps.Keys(f.Seccomp)) {
+		if err := checkSeccomp(n, f.Seccomp[n]); err != "" {
+			return nil, bad(name, "seccomp."+n, err)
+		}
+		p.filters[n] = *f.Seccomp[n].Path
+	}
 	for _, n := range slices.Sorted(maps.Keys(f.Profiles)) {
 		if !plainName.MatchString(n) {
 			return nil, bad(name, "profiles", fmt.Sprintf("%q is no name (a-z 0-9 _ -, at most 63)", n))
@@ -112,16 +117,38 @@ func checkRootfs(name string, t rootfsTable) string {
 		return "is no name (a-z 0-9 _ -, at most 63)"
 	case name == RootfsHost:
 		return "the name is taken by the built-in view of the host"
-	case t.Path == nil:
-		return "path is missing"
-	case !path.IsAbs(*t.Path):
-		// Relative to what? The working directory of whoever starts jailer.
-		return fmt.Sprintf("path %q is not absolute", *t.Path)
-	case path.Clean(*t.Path) != *t.Path:
-		return fmt.Sprintf("path %q is not clean, want %q", *t.Path, path.Clean(*t.Path))
-	case *t.Path == "/":
+	}
+	if err := checkPath(t.Path); err != "" {
+		return err
+	}
+	if *t.Path == "/" {
 		return "path \"/\" is the host itself; rootfs = \"host\" is its safe view"
-	case strings.IndexByte(*t.Path, 0) >= 0:
+	}
+	return ""
+}
+
+// checkSeccomp judges the name and the path alone. The file is read when a run,
+// or doctor, needs it.
+func checkSeccomp(name string, t seccompTable) string {
+	switch {
+	case !plainName.MatchString(name):
+		return "is no name (a-z 0-9 _ -, at most 63)"
+	case builtinSeccomp(name):
+		return "the name is taken by a built-in profile"
+	}
+	return checkPath(t.Path)
+}
+
+func checkPath(p *string) string {
+	switch {
+	case p == nil:
+		return "path is missing"
+	case !path.IsAbs(*p):
+		// Relative to what? The working directory of whoever starts jailer.
+		return fmt.Sprintf("path %q is not absolute", *p)
+	case path.Clean(*p) != *p:
+		return fmt.Sprintf("path %q is not clean, want %q", *p, path.Clean(*p))
+	case strings.IndexByte(*p, 0) >= 0:
 		return "path contains a NUL byte"
 	}
 	return ""
@@ -226,8 +253,8 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 		p.networks = slices.Clone(*l)
 	}
 	if s := t.Seccomp; s != nil {
-		if !plainName.MatchString(*s) || !haveSeccomp(*s) {
-			return fail("seccomp", fmt.Sprintf("there is no seccomp profile %q", *s))
+		if _, ok := c.file.Seccomp[*s]; !ok && !builtinSeccomp(*s) {
+			return fail("seccomp", fmt.Sprintf("there is no seccomp profile %q (built in: %s; add [seccomp.NAME] with a path)", *s, strings.Join(seccompNames(), " ")))
 		}
 		p.seccomp = *s
 	}
@@ -262,9 +289,19 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 	return nil
 }
 
-func haveSeccomp(name string) bool {
-	_, err := fs.Stat(profiles.FS, "seccomp/"+name+".json")
-	return err == nil
+// builtinSeccomp says whether the program has a seccomp profile of that name.
+func builtinSeccomp(name string) bool { return slices.Contains(seccompNames(), name) }
+
+func seccompNames() []string {
+	entries, err := profiles.FS.ReadDir("seccomp")
+	if err != nil {
+		panic(err) // an embedded directory
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".json")
+	}
+	return names
 }
 
 // mergeLimits lays the two tables over p. A limit that is set nowhere is the

@@ -38,8 +38,12 @@ limits = { default = { memory = "1G", pids = 64, cpus = 0.5 }, max = { memory = 
 require = ["userns", "memory"]
 output = { keep = "tail", on_limit = "kill" }
 
+[seccomp.own]
+path = "/etc/jailer/own.json"
+
 [profiles.small]
 extends = "agent"
+seccomp = "own"
 env = { set = { LANG = "C" } }
 limits = { max = { memory = "1G" } }
 
@@ -87,6 +91,9 @@ func TestParse(t *testing.T) {
 		{"child keeps", small.capabilities, []string{"exec", "fs.read"}},
 		{"child's own max", small.max.Memory, int64(1 << 30)},
 		{"parent's max stays", agent.max.Memory, int64(2 << 30)},
+		{"seccomp file", p.filters, map[string]string{"own": "/etc/jailer/own.json"}},
+		{"seccomp files", p.SeccompFiles(), []string{"own"}},
+		{"seccomp", []string{agent.seccomp, small.seccomp}, []string{"default", "own"}},
 		{"child's variable", small.envSet["LANG"], "C"},
 		{"child's other variable", small.envSet["http_proxy"], "a"},
 		{"parent's variable stays", agent.envSet["LANG"], "C.UTF-8"},
@@ -218,6 +225,15 @@ func TestParseRefuses(t *testing.T) {
 		{"no network mode", "[profiles.a.network]\nmodes = []", "is empty"},
 		{"seccomp", "[profiles.a]\nseccomp = \"unconfined\"", "seccomp"},
 		{"seccomp path", "[profiles.a]\nseccomp = \"../policy/builtin\"", "seccomp"},
+		{"seccomp of another table", "[seccomp.b]\npath = \"/etc/jailer/b.json\"\n[profiles.a]\nseccomp = \"c\"", `there is no seccomp profile "c"`},
+		{"seccomp without path", "[seccomp.b]", "path is missing"},
+		{"seccomp relative", "[seccomp.b]\npath = \"b.json\"", "not absolute"},
+		{"seccomp not clean", "[seccomp.b]\npath = \"/etc/../b.json\"", "not clean"},
+		{"seccomp NUL", "[seccomp.b]\npath = \"/b\\u0000\"", "NUL"},
+		{"seccomp name", "[seccomp.\"a/b\"]\npath = \"/b\"", "no name"},
+		{"seccomp default", "[seccomp.default]\npath = \"/b\"", "taken"},
+		{"seccomp strict", "[seccomp.strict]\npath = \"/b\"", "taken"},
+		{"unknown in seccomp", "[seccomp.b]\npath = \"/b\"\nmode = 1", "unknown key"},
 		{"apparmor", "[profiles.a]\napparmor = \"unconfined\"", "apparmor"},
 		{"ids", "[profiles.a]\nids = \"host\"", "ids"},
 		{"keep", "[profiles.a.output]\nkeep = \"none\"", "output.keep"},

@@ -27,10 +27,11 @@ type Plan struct {
 	IDs      string    `json:"ids"`      // IDsSingle or IDsRange
 	UIDRange [2]uint32 `json:"uidRange"` // for real root: first and last host id
 
-	Seccomp  string   `json:"seccomp"`
-	AppArmor string   `json:"apparmor"` // AppArmorRequired, AppArmorAuto or AppArmorOff
-	Network  string   `json:"network"`  // NetworkNone
-	Require  []string `json:"require,omitempty"`
+	Seccomp     string   `json:"seccomp"`
+	SeccompPath string   `json:"seccompPath,omitempty"` // of the profile, absolute, on the host; "" for a built-in one
+	AppArmor    string   `json:"apparmor"`              // AppArmorRequired, AppArmorAuto or AppArmorOff
+	Network     string   `json:"network"`               // NetworkNone
+	Require     []string `json:"require,omitempty"`
 
 	Capabilities []string `json:"capabilities"` // sorted; jailer.CapExec is there
 

@@ -56,12 +56,39 @@ type Policy struct {
 	Enforce  string    // EnforceRequired or EnforceBestEffort
 	UIDRange [2]uint32 // first and last host id for jails started by real root
 
+	owner    uint32            // of the file, 0 where it came from none; files that it names must be his or root's
 	roots    map[string]string // name to absolute path
+	filters  map[string]string // seccomp profiles: name to absolute path
 	profiles map[string]*profile
 }
 
 // Profiles gives the names of the profiles, sorted.
 func (p *Policy) Profiles() []string { return slices.Sorted(maps.Keys(p.profiles)) }
+
+// SeccompFiles gives the names of the seccomp profiles that the policy brings,
+// sorted.
+func (p *Policy) SeccompFiles() []string { return slices.Sorted(maps.Keys(p.filters)) }
+
+// SeccompPath is the file of a seccomp profile that the policy brings, "" for a
+// built-in one. ok is false where there is neither.
+func (p *Policy) SeccompPath(name string) (path string, ok bool) {
+	if path, ok := p.filters[name]; ok {
+		return path, true
+	}
+	return "", builtinSeccomp(name)
+}
+
+// Seccomp gives the seccomp profile of a profile, of the default one for "".
+func (p *Policy) Seccomp(profile string) (string, error) {
+	if profile == "" {
+		profile = DefaultProfile
+	}
+	f := p.profiles[profile]
+	if f == nil {
+		return "", noProfile(p, profile)
+	}
+	return f.seccomp, nil
+}
 
 // profile is one profile with everything that it extends merged in.
 type profile struct {

@@ -39,14 +39,14 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	}
 	f := p.profiles[name]
 	if f == nil {
-		return nil, deny(p, "profile", fmt.Sprintf("there is no profile %q", name))
+		return nil, noProfile(p, name)
 	}
 
 	n := &Plan{
 		Profile: name, Tenant: q.Tenant, Labels: maps.Clone(q.Labels),
 		Argv: slices.Clone(q.Argv), Cwd: defaultCwd,
 		Enforce: p.Enforce, IDs: f.ids, UIDRange: p.UIDRange,
-		Seccomp: f.seccomp, AppArmor: f.apparmor, Network: f.networks[0],
+		Seccomp: f.seccomp, SeccompPath: p.filters[f.seccomp], AppArmor: f.apparmor, Network: f.networks[0],
 		Require:    slices.Clone(f.require),
 		OutputKeep: f.keep, OnOutputLimit: f.onLimit,
 	}

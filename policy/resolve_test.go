@@ -315,10 +315,13 @@ enforce = "required"
 path = "/srv/a"
 [rootfs.b]
 path = "/srv/b"
+[seccomp.own]
+path = "/etc/jailer/own.json"
 [profiles.default]
 env = { set = { LANG = "C" }, allow = ["*"] }
 [profiles.agent]
 rootfs = "a"
+seccomp = "own"
 capabilities = ["exec", "fs.read"]
 env = { set = { LANG = "C", A = "1" }, allow = ["A", "B"] }
 apparmor = "required"
@@ -421,7 +424,7 @@ func checkNotWider(t *testing.T, p *Policy, plan *Plan, o Overrides) {
 	if f.onLimit == jailer.OnLimitKill && plan.OnOutputLimit != jailer.OnLimitKill {
 		t.Errorf("on output limit %q", plan.OnOutputLimit)
 	}
-	if plan.Enforce != p.Enforce || plan.Seccomp != f.seccomp || plan.IDs != f.ids || plan.UIDRange != p.UIDRange ||
+	if plan.Enforce != p.Enforce || plan.Seccomp != f.seccomp || plan.SeccompPath != p.filters[f.seccomp] || plan.IDs != f.ids || plan.UIDRange != p.UIDRange ||
 		plan.Network != NetworkNone || !slices.Equal(plan.Require, f.require) {
 		t.Errorf("got %+v", plan)
 	}

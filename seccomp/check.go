@@ -80,7 +80,8 @@ func never(what string, names []string, args ...Arg) Rule {
 // Check says whether the profile may be used: it denies by default with ENOSYS
 // (EPERM would make libraries give up instead of falling back to an older call),
 // its rules each have a comment and a reason and do not overlap, and it allows
-// nothing that is on the never-allowed list. The error names every fault.
+// nothing that is on the never-allowed list. The error names every fault, one in
+// a line, with the line of the file.
 func (p *Profile) Check() error {
 	var errs []error
 	fault := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -88,31 +89,32 @@ func (p *Profile) Check() error {
 		fault("default action must be %s ENOSYS", specs.ActErrno)
 	}
 	type place struct {
-		rule *Rule
-		pats []pattern
+		rule  *Rule
+		index int
+		pats  []pattern
 	}
 	byCall := map[string][]place{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if r.Comment == "" || r.Because == "" {
-			fault("syscalls[%d]: needs a comment and a because", i)
+			fault("%s: needs a comment and a because", p.Place(i))
 		}
 		pats := r.patterns()
 		for j, n := range r.Names {
 			if slices.Contains(r.Names[:j], n) {
-				fault("syscalls[%d]: %s is there twice", i, n)
+				fault("%s: %s is there twice", p.Place(i), n)
 				continue
 			}
 			if why, ok := neverCalls[n]; ok && r.Action == specs.ActAllow {
-				fault("%s: never allowed: %s", n, why)
+				fault("%s: %s: never allowed: %s", p.Place(i), n, why)
 			}
 			for _, other := range byCall[n] {
 				if overlap(other.pats, pats) {
 					// libseccomp's answer to such rules depends on their order.
-					fault("syscalls[%d]: overlaps another rule for %s", i, n)
+					fault("%s: overlaps another rule for %s", p.Place(i), n)
 				}
 			}
-			byCall[n] = append(byCall[n], place{r, pats})
+			byCall[n] = append(byCall[n], place{r, i, pats})
 		}
 	}
 	for i := range neverArgs {
@@ -120,7 +122,7 @@ func (p *Profile) Check() error {
 		for _, n := range neverArgs[i].Names {
 			for _, pl := range byCall[n] {
 				if pl.rule.Action == specs.ActAllow && overlap(pl.pats, deny) {
-					fault("%s: never allowed: %s", n, neverArgs[i].Because)
+					fault("%s: %s: never allowed: %s", p.Place(pl.index), n, neverArgs[i].Because)
 				}
 			}
 		}

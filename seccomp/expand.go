@@ -1,5 +1,7 @@
 package seccomp
 
+import "math/bits"
+
 // A pattern is a set of argument vectors: those for which, for each i,
 // arg[i] & mask[i] == value[i]. It is what one libseccomp rule of masked-equal
 // comparisons, at most one for each argument, can say. libseccomp has neither
@@ -17,6 +19,16 @@ func (p pattern) disjoint(q pattern) bool {
 		}
 	}
 	return false
+}
+
+// fixed is the number of bits of the six arguments that the pattern says
+// something of.
+func (p pattern) fixed() int {
+	n := 0
+	for _, m := range p.mask {
+		n += bits.OnesCount32(m)
+	}
+	return n
 }
 
 type masked struct{ mask, value uint32 }

@@ -66,7 +66,7 @@ func TestExpandSizes(t *testing.T) {
 		{Arg{NotIn32: []string{"0", "1"}, Mask: []string{"1"}}, 0}, // nothing is left
 	} {
 		if got := len(arg(t, c.a).expand()); got != c.want {
-			t.Errorf("%s: %d comparisons, want %d", &c.a, got, c.want)
+			t.Errorf("%s: %d comparisons, want %d", c.a.text("x"), got, c.want)
 		}
 	}
 }

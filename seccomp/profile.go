@@ -11,8 +11,11 @@
 package seccomp
 
 import (
+	"errors"
 	"fmt"
+	"path"
 	"regexp"
+	"strings"
 
 	"github.com/jailer-project/jailer/internal/strictjson"
 	"github.com/jailer-project/jailer/profiles"
@@ -39,6 +42,8 @@ type Rule struct {
 	Action  specs.LinuxSeccompAction `json:"action"`
 	Errno   string                   `json:"errno,omitempty"`
 	Args    []Arg                    `json:"args,omitempty"`
+
+	line int // of the file; 0 where it came from none
 }
 
 // Arg is a condition on the low 32 bits of one argument: (arg & Mask) is, or is
@@ -57,7 +62,7 @@ type Arg struct {
 
 // Bounds of a profile, far above what a sensible one needs.
 const (
-	maxBytes    = 256 << 10
+	MaxBytes    = 256 << 10 // of the file
 	maxDepth    = 8
 	maxRules    = 512
 	maxNames    = 1024 // in one rule
@@ -81,33 +86,82 @@ func Load(name string) (*Profile, error) {
 	return p, nil
 }
 
+// Builtin gives the names of the profiles that are built into the program,
+// sorted.
+func Builtin() []string {
+	entries, err := profiles.FS.ReadDir("seccomp")
+	if err != nil {
+		panic(err) // an embedded directory
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
+	}
+	return names
+}
+
 var (
 	profileName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	callName    = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,63}$`)
 )
 
 // Parse reads a profile strictly. It says whether the document is well formed;
-// whether it is safe is for Check.
+// whether it is safe is for Check. The error names the line.
 func Parse(data []byte) (*Profile, error) {
 	p := new(Profile)
-	if err := strictjson.Decode(data, p, strictjson.Options{MaxBytes: maxBytes, MaxDepth: maxDepth}); err != nil {
+	if err := strictjson.Decode(data, p, strictjson.Options{MaxBytes: MaxBytes, MaxDepth: maxDepth}); err != nil {
 		return nil, err
 	}
-	if err := checkAction("defaultAction", p.DefaultAction, p.DefaultErrno); err != nil {
-		return nil, err
-	}
-	if p.BadArchAction != specs.ActKillProcess {
-		return nil, bad("badArchAction", "must be %s", specs.ActKillProcess)
-	}
-	if len(p.Rules) == 0 || len(p.Rules) > maxRules {
-		return nil, bad("syscalls", "must have 1 to %d rules", maxRules)
+	lines := strictjson.Lines(data)
+	if err := p.parse(); err != nil {
+		return nil, located(err, lines)
 	}
 	for i := range p.Rules {
-		if err := p.Rules[i].parse(fmt.Sprintf("syscalls[%d]", i)); err != nil {
-			return nil, err
-		}
+		p.Rules[i].line = lines[at(i)]
 	}
 	return p, nil
+}
+
+// located adds the line: that of the field, or of the innermost thing around it
+// that is there.
+func located(err error, lines map[string]int) error {
+	e, ok := errors.AsType[*strictjson.Error](err)
+	for field := e.Path; ok; field = field[:max(strings.LastIndexAny(field, ".["), 0)] {
+		if e.Line = lines[field]; e.Line > 0 || field == "" {
+			break
+		}
+	}
+	return err
+}
+
+// at is the path of a rule.
+func at(rule int) string { return fmt.Sprintf("syscalls[%d]", rule) }
+
+// Place is where a rule is, for errors about it: its line, if the profile came
+// from a file, and its path.
+func (p *Profile) Place(rule int) string {
+	if line := p.Rules[rule].line; line > 0 {
+		return fmt.Sprintf("line %d: %s", line, at(rule))
+	}
+	return at(rule)
+}
+
+func (p *Profile) parse() error {
+	if err := checkAction("defaultAction", p.DefaultAction, p.DefaultErrno); err != nil {
+		return err
+	}
+	if p.BadArchAction != specs.ActKillProcess {
+		return bad("badArchAction", "must be %s", specs.ActKillProcess)
+	}
+	if len(p.Rules) == 0 || len(p.Rules) > maxRules {
+		return bad("syscalls", "must have 1 to %d rules", maxRules)
+	}
+	for i := range p.Rules {
+		if err := p.Rules[i].parse(at(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func bad(path, format string, a ...any) error {

@@ -3,6 +3,7 @@ package seccomp
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,9 +12,11 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-func load(t testing.TB) *Profile {
+func load(t testing.TB) *Profile { return loadNamed(t, "default") }
+
+func loadNamed(t testing.TB, name string) *Profile {
 	t.Helper()
-	p, err := Load("default")
+	p, err := Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +36,21 @@ func rule(name, action, rest string) string {
 func TestDefaultPassesCheck(t *testing.T) {
 	if err := load(t).Check(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestStrictPassesCheck(t *testing.T) {
+	if err := loadNamed(t, "strict").Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuiltin(t *testing.T) {
+	if got := Builtin(); !slices.Equal(got, []string{"default", "strict"}) {
+		t.Errorf("built in: %v", got)
+	}
+	for _, name := range Builtin() {
+		loadNamed(t, name)
 	}
 }
 
@@ -83,10 +101,30 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.in))
 			e, ok := errors.AsType[*strictjson.Error](err)
-			if !ok || e.Path != c.path || !strings.Contains(e.Msg, c.msg) {
+			if !ok || e.Path != c.path || !strings.Contains(e.Msg, c.msg) || e.Line != 1 {
 				t.Fatalf("got %v, want %s: …%s…", err, c.path, c.msg)
 			}
 		})
+	}
+}
+
+// TestLines wants the line of a fault that is deep in a file of several lines.
+func TestLines(t *testing.T) {
+	text := strings.ReplaceAll(doc(rule("read", "SCMP_ACT_ALLOW", "")+","+rule("write", "SCMP_ACT_ALLOW", `,"args":[{"index":0,"in32":["1","x"]}]`)), "{", "\n{")
+	_, err := Parse([]byte(text))
+	if err == nil || !strings.HasPrefix(err.Error(), "line 5: syscalls[1].args[0].in32[1]: ") {
+		t.Errorf("a bad value: %v", err)
+	}
+	_, err = Parse([]byte(strings.Replace(text, `"errno":`, "", 1)))
+	if err == nil || !strings.HasPrefix(err.Error(), "line 5: ") {
+		t.Errorf("%v", err)
+	}
+	p, err := Parse([]byte(strings.ReplaceAll(doc(rule("read", "SCMP_ACT_ALLOW", "")+","+rule("bpf", "SCMP_ACT_ALLOW", "")), "{", "\n{")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err == nil || !strings.HasPrefix(err.Error(), "line 4: syscalls[1]: bpf: never allowed: ") {
+		t.Errorf("a rule: %v", err)
 	}
 }
 
@@ -121,8 +159,8 @@ func TestCheckRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.Check(); err == nil || !strings.Contains(err.Error(), c.msg) {
-				t.Fatalf("got %v, want …%s…", err, c.msg)
+			if err := p.Check(); err == nil || !strings.Contains(err.Error(), c.msg) || !strings.Contains(err.Error(), "line ") {
+				t.Fatalf("got %v, want …%s…, with the line", err, c.msg)
 			}
 		})
 	}
@@ -179,32 +217,15 @@ func TestToOCI(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
-	p := load(t)
-	for _, c := range []struct {
-		call  string
-		lines int
-		want  Line
-	}{
-		{"bpf", 1, Line{Action: "errno EPERM"}},
-		{"clone3", 1, Line{Action: "errno ENOSYS"}},
-		{"read", 1, Line{Action: "allow"}},
-		{"prlimit64", 2, Line{Action: "allow", Args: "arg 0 not in {1}"}},
-		{"mknodat", 2, Line{Action: "allow", Args: "arg 2 & (S_IFMT) in {0, S_IFREG, S_IFIFO, S_IFSOCK}"}},
-		{"not_invented_yet", 1, Line{Action: "errno ENOSYS"}},
-	} {
-		got := p.Explain(c.call)
-		if len(got) != c.lines || got[0].Action != c.want.Action || got[0].Args != c.want.Args || got[0].Because == "" || got[0].Comment == "" {
-			t.Errorf("%s: %+v", c.call, got)
-		}
-	}
-}
-
 // FuzzParse holds that what passes Parse and Check can be written as OCI and
 // denies a hand-written sample of the never-allowed list.
 func FuzzParse(f *testing.F) {
 	data, err := profiles.FS.ReadFile("seccomp/default.json")
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	if data, err = profiles.FS.ReadFile("seccomp/strict.json"); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
@@ -223,6 +244,15 @@ func FuzzParse(f *testing.F) {
 		}
 		if p.Check() != nil {
 			return
+		}
+		for i, r := range p.Rules {
+			for _, name := range r.Names {
+				for _, l := range p.Explain(name) {
+					if l.Action == "" || l.Because == "" {
+						t.Fatalf("%s, %s: %+v", p.Place(i), name, l)
+					}
+				}
+			}
 		}
 		for _, call := range oci.Syscalls {
 			if call.Names == nil {

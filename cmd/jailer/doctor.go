@@ -12,8 +12,10 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/container"
 	"github.com/jailer-project/jailer/internal/host"
+	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/seccomp"
 	"github.com/jailer-project/jailer/seccomp/compiled"
 )
 
@@ -65,7 +67,7 @@ func (a *app) doctor(f *doctorFlags) error {
 		return err
 	}
 	h := host.Here()
-	found := h.Check(a.want(plan))
+	found := h.Check(a.want(p, plan))
 	failed := host.Failed(found)
 	if len(failed) > 0 {
 		a.code = 1
@@ -100,12 +102,13 @@ func (a *app) doctor(f *doctorFlags) error {
 }
 
 // want is the plan as the probes read it.
-func (a *app) want(plan *policy.Plan) host.Want {
+func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 	w := host.Want{
 		BestEffort: plan.Enforce == policy.EnforceBestEffort,
 		IDRange:    plan.IDs == policy.IDsRange,
 		UIDRange:   plan.UIDRange,
 		Seccomp:    plan.Seccomp,
+		Filter:     host.Filter{Path: plan.SeccompPath},
 		AppArmor:   plan.AppArmor == policy.AppArmorRequired,
 		Rootfs:     plan.Rootfs.Name, RootPath: plan.Rootfs.Path,
 		Require:  plan.Require,
@@ -124,8 +127,20 @@ func (a *app) want(plan *policy.Plan) host.Want {
 		},
 	}
 	if w.Build.Seccomp {
-		_, w.Build.Filter = compiled.Default()
+		for _, name := range seccomp.Builtin() {
+			if _, err := compiled.Filter(name); err != nil {
+				w.Build.Filter = err
+			}
+		}
 		_, w.Build.PID1 = pid1.Binary()
+	}
+	if w.Build.Seccomp && plan.SeccompPath != "" {
+		if _, err := launch.Filter(p, plan.Seccomp); err != nil {
+			w.Filter.Err = err.Error()
+			if e, ok := errors.AsType[*jailer.Error](err); ok {
+				w.Filter.Hint = e.Hint
+			}
+		}
 	}
 	return w
 }

@@ -14,18 +14,19 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/seccomp"
 )
 
-const manPage = "../../docs/man/jailer-run.1.md"
+// manSections reads the page of jailer run: its level-one sections by name.
+func manSections(t *testing.T) map[string]string { return pageSections(t, "run") }
 
-// manSections reads the page: its level-one sections by name.
-func manSections(t *testing.T) map[string]string {
+func pageSections(t *testing.T, verb string) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile(manPage)
+	b, err := os.ReadFile("../../docs/man/jailer-" + verb + ".1.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(string(b), "% JAILER-RUN 1\n") {
+	if !strings.HasPrefix(string(b), "% JAILER-"+strings.ToUpper(verb)+" 1\n") {
 		t.Error("no title line: go-md2man makes the header of it")
 	}
 	out := map[string]string{}
@@ -36,13 +37,13 @@ func manSections(t *testing.T) map[string]string {
 	return out
 }
 
-// manFlags are the flags that `jailer run --help` shows.
-func manFlags(t *testing.T) []string {
+// manFlags are the flags that `jailer VERB… --help` shows.
+func manFlags(t *testing.T, verb ...string) []string {
 	t.Helper()
 	root := (&app{}).command()
-	c, _, err := root.Find([]string{"run"})
-	if err != nil || c.Name() != "run" {
-		t.Fatalf("no command run: %v", err)
+	c, _, err := root.Find(verb)
+	if err != nil || c.Name() != verb[len(verb)-1] {
+		t.Fatalf("no command %v: %v", verb, err)
 	}
 	return flagsOf(c)
 }
@@ -61,17 +62,22 @@ func flagsOf(c *cobra.Command) []string {
 	return names
 }
 
-// TestManFlags: every flag of `jailer run` is in the page's OPTIONS and the other
-// way round, in alphabetical order; and the page mentions no flag that there isn't.
+// TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
+// round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	sections := manSections(t)
+	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}} {
+		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
+	}
+}
+
+func compareFlags(t *testing.T, sections map[string]string, flags []string) {
+	t.Helper()
 	var listed []string
 	for line := range strings.Lines(sections["OPTIONS"]) {
 		if m := regexp.MustCompile(`^(?:\*\*-[a-z]\*\*, )?\*\*--([a-z-]+)\*\*`).FindStringSubmatch(line); m != nil {
 			listed = append(listed, m[1])
 		}
 	}
-	flags := manFlags(t)
 	if !slices.Equal(listed, flags) {
 		t.Errorf("the page has   %v\nthe program has %v", listed, flags)
 	}
@@ -132,6 +138,13 @@ func TestManDocuments(t *testing.T) {
 		want := append(members(reflect.TypeFor[jailer.Result](), ""),
 			"error.code", "error.message", "error.hint", "error.op", "error.retryable", "error.details.reason")
 		compare(t, terms(sections["RESULT DOCUMENT"]), want)
+	})
+	t.Run("explanation", func(t *testing.T) {
+		want := members(reflect.TypeFor[explanation](), "")
+		want = append(want, "syscall.name", "syscall.number", "names")
+		want = append(want, members(reflect.TypeFor[seccomp.Line](), "")...)
+		want = slices.DeleteFunc(want, func(s string) bool { return s == "syscall" })
+		compare(t, terms(pageSections(t, "seccomp")["DOCUMENT"]), want)
 	})
 	t.Run("request", func(t *testing.T) {
 		section := sections["REQUEST DOCUMENT"]

@@ -26,10 +26,16 @@ func (a *app) policyValidateCommand() *cobra.Command {
 		Short: "Read a policy file as strictly as a run would",
 		Args:  exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := policy.LoadFile(args[0]); err != nil {
+			p, err := policy.LoadFile(args[0])
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.out, "%s: valid\n", args[0])
+			for _, name := range p.SeccompFiles() {
+				if _, err := seccompProfile(p, name); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(a.out, "%s: valid\n", args[0])
 			return err
 		},
 	}

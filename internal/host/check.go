@@ -7,7 +7,8 @@ type Want struct {
 	BestEffort bool      // limits.enforce: rlimits may stand in for cgroups
 	IDRange    bool      // ids = "range"
 	UIDRange   [2]uint32 // root.uid_range; zero for none
-	Seccomp    string    // name of the filter
+	Seccomp    string    // name of the seccomp profile
+	Filter     Filter    // what it is
 	AppArmor   bool      // apparmor = "required"
 	Rootfs     string    // its name
 	RootPath   string    // its directory; "" for the view of the host
@@ -25,9 +26,15 @@ type Want struct {
 
 // Build is what is inside this program.
 type Build struct {
-	Seccomp bool  // built with the filter and PID 1
-	Filter  error // why the embedded filter can't be used
+	Seccomp bool  // built with the filters and PID 1
+	Filter  error // why an embedded filter can't be used
 	PID1    error // why the embedded PID 1 can't be used
+}
+
+// Filter is the seccomp profile that Want names, where the policy brings it.
+type Filter struct {
+	Path      string // its file; "" for a built-in one
+	Err, Hint string // why it can't be used, and what mends it; "" if it can
 }
 
 // Check runs every probe. The order is that of docs/host-setup.md.

@@ -413,7 +413,9 @@ var hostCases = []hostCase{
 	},
 	{
 		name: "another filter", uid: 0,
-		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.Seccomp = "strict" },
+		set: func(_ *Host, _ fstest.MapFS, w *Want) {
+			w.Seccomp, w.Filter = "own", Filter{"/etc/own.json", "line 3: no", "mend it"}
+		},
 		failed: []string{"seccomp.profile"},
 	},
 	{

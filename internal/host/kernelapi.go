@@ -33,10 +33,12 @@ func (h *Host) seccomp(w Want) []Finding {
 			kernel.State, kernel.Reason, kernel.Hint = Unknown, "the kernel says: "+cause(err), hint
 		}
 	}
-	profile := Finding{ID: "seccomp.profile", Needed: true, State: Yes, Where: "the policy", Reason: fmt.Sprintf("filter %q is built in", w.Seccomp)}
-	if w.Seccomp != "default" {
-		profile.State, profile.Reason = No, fmt.Sprintf("seccomp profile %q is not built in", w.Seccomp)
-		profile.Hint = `set seccomp = "default" in the profile`
+	profile := Finding{ID: "seccomp.profile", Needed: true, State: Yes, Where: "the policy", Reason: fmt.Sprintf("%q is built in", w.Seccomp)}
+	if w.Filter.Path != "" {
+		profile.Where, profile.Reason = w.Filter.Path, fmt.Sprintf("%q can be compiled", w.Seccomp)
+	}
+	if w.Filter.Err != "" {
+		profile.State, profile.Reason, profile.Hint = No, w.Filter.Err, w.Filter.Hint
 	}
 	return []Finding{kernel, profile}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/policy"
-	"github.com/jailer-project/jailer/seccomp/compiled"
 )
 
 // Step 1: read the request, strictly.
@@ -90,18 +89,9 @@ func (r *run) probeBuild() error {
 			Hint:    "build it with `make build`; a plain `go build` has no isolation to offer",
 		}
 	}
-	if r.plan.Seccomp != "default" {
-		return &jailer.Error{
-			Code: jailer.CodeIsolationUnavailable, Reason: "seccomp.profile",
-			Message: fmt.Sprintf("seccomp profile %q is not built in", r.plan.Seccomp),
-			Hint:    `set seccomp = "default" in the profile`,
-		}
+	if err := r.loadFilter(); err != nil {
+		return err
 	}
-	filter, err := compiled.Default()
-	if err != nil {
-		return damaged("the embedded seccomp filter", err)
-	}
-	r.filter = filter
 	if _, err := pid1.Binary(); err != nil {
 		return damaged("the embedded PID 1", err)
 	}

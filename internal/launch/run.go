@@ -32,7 +32,7 @@ type run struct {
 	plan    *policy.Plan
 
 	base   *cgroup.Base // nil: best effort, rlimits stand in
-	filter []byte       // compiled default profile
+	filter []byte       // compiled, as PID 1 will load it
 	ids    ids
 
 	session    *state.Session

@@ -2,9 +2,6 @@ package launch
 
 import (
 	"context"
-	"runtime"
-
-	"github.com/jailer-project/jailer/seccomp"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
@@ -43,17 +40,6 @@ func Plan(o Options) (*policy.Plan, error) {
 		}
 	}
 	return r.plan, nil
-}
-
-// withFilter adds the filter in OCI form, which a run doesn't need: PID 1 loads
-// what was compiled from the same profile at build time.
-func (r *run) withFilter() error {
-	p, err := seccomp.Load(r.plan.Seccomp)
-	if err != nil {
-		return err
-	}
-	r.spec.Linux.Seccomp, err = p.ToOCI(runtime.GOARCH)
-	return err
 }
 
 // Spec builds the spec of a run without starting it. The root is assembled, to

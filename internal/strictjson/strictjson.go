@@ -36,13 +36,18 @@ type Options struct {
 type Error struct {
 	Path string // field, as in limits.memoryBytes or argv[3]; "" is the document itself
 	Msg  string // what is wrong, in lower case
+	Line int    // where, from 1; 0 where that is not known
 }
 
 func (e *Error) Error() string {
-	if e.Path == "" {
-		return e.Msg
+	s := e.Msg
+	if e.Path != "" {
+		s = e.Path + ": " + s
 	}
-	return e.Path + ": " + e.Msg
+	if e.Line > 0 {
+		s = fmt.Sprintf("line %d: %s", e.Line, s)
+	}
+	return s
 }
 
 // Decode reads one JSON document from data into v, a non-nil pointer. It
@@ -79,10 +84,13 @@ func Decode(data []byte, v any, o Options) error {
 	w := walker{data: data, dec: json.NewDecoder(bytes.NewReader(data)), maxDepth: o.MaxDepth}
 	w.dec.UseNumber()
 	if err := w.value("", p.Type().Elem(), 0); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Line = lineOf(data, w.here())
+		}
 		return err
 	}
 	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
-		return &Error{Msg: "data after the end of the document"}
+		return &Error{Msg: "data after the end of the document", Line: lineOf(data, skip(data, w.dec.InputOffset()))}
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()

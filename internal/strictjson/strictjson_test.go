@@ -204,6 +204,11 @@ func FuzzDecode(f *testing.F) {
 		if err := json.Unmarshal(data, &std); err != nil {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
+		for path, line := range Lines(data) {
+			if line < 1 || line > 1+strings.Count(string(data), "\n") {
+				t.Fatalf("%q is on line %d", path, line)
+			}
+		}
 		if !reflect.DeepEqual(got, std) {
 			t.Fatalf("read %+v, encoding/json %+v", got, std)
 		}
@@ -215,4 +220,34 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("own output %s refused: %v", out, err)
 		}
 	})
+}
+
+// TestLines wants the line of what is refused, and of each key and element.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		line     int
+	}{
+		{"unknown", "{\n \"v\": 1,\n \"x\": 2\n}", 3},
+		{"nested", "{\n\"many\": [\n{},\n{\"small\":\n256}]}", 5},
+		{"syntax", "{\n\"v\": 1,\n\n\"argv\": [a]}", 4},
+		{"missing comma", "{\n\"argv\": [\"a\"\n\"b\"]}", 3},
+		{"trailing", "{}\n\n{}", 3},
+		{"cut", "{\n\"v\":\n", 3},
+		{"null", "\n{\"v\":\nnull}", 3},
+	} {
+		var d doc
+		err := Decode([]byte(c.in), &d, Options{})
+		if e, ok := errors.AsType[*Error](err); !ok || e.Line != c.line {
+			t.Errorf("%s: %v on line %d, want %d", c.name, err, e.Line, c.line)
+		}
+	}
+	got := Lines([]byte("{\n\"v\":\n1, \"argv\": [\"a\",\n\"b\"],\n\"many\": [{},\n\n{\"small\": 1}]}\n"))
+	want := map[string]int{"": 1, "v": 2, "argv": 3, "argv[0]": 3, "argv[1]": 4, "many": 5, "many[0]": 5, "many[1]": 7, "many[1].small": 7}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("lines %v\nwant  %v", got, want)
+	}
+	for _, broken := range []string{"", "[", "{\"a\"", "{1}", "{\"a\":[}"} {
+		Lines([]byte(broken)) // ends
+	}
 }

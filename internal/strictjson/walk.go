@@ -18,18 +18,29 @@ type walker struct {
 	dec      *json.Decoder
 	maxDepth int
 	before   int64 // where the last token's raw text may begin
+	broken   bool  // the last token could not be read
+}
+
+// here is where the walk has stopped: in the last token, or in what should have
+// been the next.
+func (w *walker) here() int64 {
+	if w.broken {
+		return skip(w.data, w.dec.InputOffset())
+	}
+	return w.dec.InputOffset()
 }
 
 func (w *walker) token(path string) (json.Token, error) {
 	w.before = w.dec.InputOffset()
 	t, err := w.dec.Token()
 	if err != nil {
+		w.broken = true
 		e := fromStdlib(err).(*Error)
 		e.Path = path
 		return nil, e
 	}
 	if _, ok := t.(string); ok && halfSurrogate(w.data[w.before:w.dec.InputOffset()]) {
-		return nil, &Error{path, "string holds half a surrogate pair"}
+		return nil, &Error{Path: path, Msg: "string holds half a surrogate pair"}
 	}
 	return t, nil
 }
@@ -48,7 +59,7 @@ func (w *walker) value(path string, t reflect.Type, depth int) error {
 	switch tok := tok.(type) {
 	case json.Delim:
 		if depth++; depth > w.maxDepth {
-			return &Error{path, fmt.Sprintf("nested deeper than %d levels", w.maxDepth)}
+			return &Error{Path: path, Msg: fmt.Sprintf("nested deeper than %d levels", w.maxDepth)}
 		}
 		if tok == '[' {
 			return w.array(path, t, depth)
@@ -91,7 +102,7 @@ func (w *walker) array(path string, t reflect.Type, depth int) error {
 		}
 	}
 	if limit >= 0 && (n < limit || w.dec.More()) {
-		return &Error{path, fmt.Sprintf("must have exactly %d elements", limit)}
+		return &Error{Path: path, Msg: fmt.Sprintf("must have exactly %d elements", limit)}
 	}
 	_, err := w.token(path)
 	return err
@@ -118,7 +129,7 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 		}
 		key, ok := tok.(string)
 		if !ok {
-			return &Error{path, "object key is not a string"}
+			return &Error{Path: path, Msg: "object key is not a string"}
 		}
 		at := join(path, key)
 		id := key
@@ -127,15 +138,15 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 		}
 		if first, dup := seen[id]; dup {
 			if first == key {
-				return &Error{at, "given twice"}
+				return &Error{Path: at, Msg: "given twice"}
 			}
-			return &Error{at, "differs only in case from " + show(first)}
+			return &Error{Path: at, Msg: "differs only in case from " + show(first)}
 		}
 		seen[id] = key
 		next := elem
 		if fields != nil {
 			if next, ok = fields[key]; !ok {
-				return &Error{at, unknown(key, fields)}
+				return &Error{Path: at, Msg: unknown(key, fields)}
 			}
 		}
 		if err := w.value(at, next, depth); err != nil {
@@ -225,7 +236,7 @@ func checkNull(path string, t reflect.Type) error {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
 		return nil
 	}
-	return &Error{path, "must not be null"}
+	return &Error{Path: path, Msg: "must not be null"}
 }
 
 func checkNumber(path string, n json.Number, t reflect.Type) error {
@@ -249,17 +260,17 @@ func checkNumber(path string, n json.Number, t reflect.Type) error {
 		}
 	}
 	if f, err := strconv.ParseFloat(n.String(), bits); err != nil || math.IsInf(f, 0) {
-		return &Error{path, fmt.Sprintf("number %s is out of range", show(n.String()))}
+		return &Error{Path: path, Msg: fmt.Sprintf("number %s is out of range", show(n.String()))}
 	}
 	return nil
 }
 
 func whole(path string, n json.Number, parse func() error, t reflect.Type) error {
 	if strings.ContainsAny(n.String(), ".eE") {
-		return &Error{path, fmt.Sprintf("number %s is not an integer in plain digits", show(n.String()))}
+		return &Error{Path: path, Msg: fmt.Sprintf("number %s is not an integer in plain digits", show(n.String()))}
 	}
 	if parse() != nil {
-		return &Error{path, fmt.Sprintf("number %s is out of range (%s)", show(n.String()), t.Kind())}
+		return &Error{Path: path, Msg: fmt.Sprintf("number %s is out of range (%s)", show(n.String()), t.Kind())}
 	}
 	return nil
 }
@@ -282,7 +293,7 @@ func mismatch(path, got string, t reflect.Type) error {
 	case reflect.Float32, reflect.Float64:
 		want = "number"
 	}
-	return &Error{path, got + " given, want " + want}
+	return &Error{Path: path, Msg: got + " given, want " + want}
 }
 
 // join adds a key to a path. The document's author chose the key, so that it is

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,9 @@ func Compile(p *seccomp.Profile, arch string) ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkNames(p); err != nil {
+		return nil, err
+	}
 	oci, err := p.ToOCI(arch)
 	if err != nil {
 		return nil, err
@@ -43,7 +47,30 @@ func Compile(p *seccomp.Profile, arch string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return export(filter)
+	code, err := export(filter)
+	if n := len(code) / insnSize; err == nil && n > maxInsns {
+		return nil, fmt.Errorf("seccomp: the profile compiles to %d instructions, and the kernel takes %d: use fewer notIn32 conditions, each is up to 32 comparisons", n, maxInsns)
+	}
+	return code, err
+}
+
+const (
+	insnSize = 8    // of struct sock_filter, linux/filter.h
+	maxInsns = 4096 // BPF_MAXINSNS, linux/bpf_common.h
+)
+
+// checkNames wants libseccomp to know every call of the profile, on whatever
+// architecture.
+func checkNames(p *seccomp.Profile) error {
+	var errs []error
+	for i, r := range p.Rules {
+		for _, name := range r.Names {
+			if !Elsewhere(name) {
+				errs = append(errs, fmt.Errorf("%s: system call %q is not known to libseccomp", p.Place(i), name))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // export goes through a memory file: libseccomp 2.5 writes to descriptors only.

@@ -45,9 +45,9 @@ type machine struct {
 	longest int
 }
 
-func newMachine(t testing.TB, arch string) *machine {
+func newMachine(t testing.TB, profile, arch string) *machine {
 	t.Helper()
-	p, err := seccomp.Load("default")
+	p, err := seccomp.Load(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +106,26 @@ func (m *machine) agree(t testing.TB, name string, args [6]uint64) {
 	}
 }
 
-func everyArch(t *testing.T, f func(t *testing.T, m *machine)) {
+// everyArch runs f with the filter of one profile, for each architecture.
+func everyArch(t *testing.T, profile string, f func(t *testing.T, m *machine)) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		t.Run(arch, func(t *testing.T) {
-			m := newMachine(t, arch)
+			m := newMachine(t, profile, arch)
 			f(t, m)
 			t.Logf("%s: %d instructions, %d records, longest path %d", arch, len(m.prog), m.runs, m.longest)
 		})
 	}
 }
 
+// everyFilter runs f with every filter that is built in.
+func everyFilter(t *testing.T, f func(t *testing.T, m *machine)) {
+	for _, profile := range seccomp.Builtin() {
+		t.Run(profile, func(t *testing.T) { everyArch(t, profile, f) })
+	}
+}
+
 func TestSize(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		if len(m.prog) > 2500 {
 			t.Errorf("%d instructions, more than the 2500 that it is meant to stay under (the kernel takes 4096)", len(m.prog))
 		}
@@ -128,7 +136,7 @@ func TestSize(t *testing.T) {
 // profile and must answer ENOSYS: this is what runc's own stub is for, and why
 // our filter needs none.
 func TestEveryNumber(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		ones := ^uint64(0)
 		for n := range uint32(1101) {
 			if name, ok := m.name[n]; ok {
@@ -156,7 +164,7 @@ const ones32 = 1<<32 - 1
 // TestForeignABI wants a kill for every architecture word but the own one, and
 // on x86-64 for every x32 number.
 func TestForeignABI(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		for _, word := range []uint32{0, 1, wordI386, wordAMD64, wordARM, wordARM64, 0x8000003e, 0x4000003e, 0xc0000003, 0xc00000f3, ones32} {
 			if word == m.word {
 				continue
@@ -189,7 +197,7 @@ func TestForeignABI(t *testing.T) {
 // conditions, their neighbours and all one-bit changes, each with several high
 // halves, that the kernel does not look at and a 64-bit comparison would.
 func TestEveryBoundary(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		values := map[string]map[uint]map[uint32]bool{}
 		for _, r := range m.profile.Rules {
 			for _, name := range r.Names {
@@ -278,6 +286,9 @@ func product(indexes []uint, values map[uint][]uint32, but uint, f func([6]uint6
 // number reads a value of a profile independently of the package under test.
 func number(t testing.TB, s string) uint32 {
 	t.Helper()
+	if a, b, ok := strings.Cut(s, "|"); ok {
+		return number(t, a) | number(t, b)
+	}
 	if v, err := strconv.ParseUint(s, 0, 32); err == nil {
 		return uint32(v)
 	}
@@ -289,6 +300,8 @@ func number(t testing.TB, s string) uint32 {
 		"CLONE_NEWNS": 1 << 17, "CLONE_NEWCGROUP": 1 << 25, "CLONE_NEWUTS": 1 << 26, "CLONE_NEWIPC": 1 << 27, "CLONE_NEWUSER": 1 << 28, "CLONE_NEWPID": 1 << 29, "CLONE_NEWNET": 1 << 30,
 		"TIOCSTI": 0x5412, "TIOCLINUX": 0x541c, "TIOCCONS": 0x541d, "TIOCSSERIAL": 0x541f, "TIOCSETD": 0x5423, "TIOCVHANGUP": 0x5437, "KDSKBENT": 0x4b47, "KDSKBSENT": 0x4b49,
 		"PRIO_PROCESS": 0, "IOPRIO_WHO_PROCESS": 1, "S_IFMT": 0o170000, "S_IFREG": 0o100000, "S_IFIFO": 0o010000, "S_IFSOCK": 0o140000,
+		"S_IXUGO": 0o111, "O_CREAT": 0o100, "__O_TMPFILE": 0o20000000, "PROT_WRITE": 2, "PROT_EXEC": 4, "MAP_TYPE": 15, "MAP_PRIVATE": 2, "MAP_ANONYMOUS": 32,
+		"MFD_NOEXEC_SEAL": 8, "MFD_EXEC": 16, "SHM_EXEC": 0o100000,
 	}[s]
 	if !ok {
 		t.Fatalf("the test does not know %s", s)
@@ -299,7 +312,7 @@ func number(t testing.TB, s string) uint32 {
 // TestSocketOptions: no program gets into a socket, whatever the upper halves of
 // the arguments say, and every other option passes.
 func TestSocketOptions(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		for _, level := range []uint64{0, 1, 2, 6, 17, 41, 58, 255, 1 << 31, ones32, 1<<32 | 1} {
 			for opt := range uint64(300) {
 				for _, high := range []uint64{0, 1 << 32} {
@@ -319,7 +332,7 @@ func TestSocketOptions(t *testing.T) {
 // TestSockets goes over all families, types and protocols, with the expectation
 // written out here.
 func TestSockets(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyArch(t, "default", func(t *testing.T, m *machine) {
 		var families []uint64
 		for f := range uint64(256) {
 			families = append(families, f)
@@ -364,7 +377,7 @@ func TestSockets(t *testing.T) {
 // TestCloneFlags goes over every flag, alone and with the flags of fork and of
 // pthread_create.
 func TestCloneFlags(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		const namespaces = 0x7e020000
 		thread := uint64(0x3d0f00)
 		for _, base := range []uint64{0, 17, thread, 0x4100 | 17, 0x1200011, 0x80} {
@@ -395,7 +408,7 @@ func TestCloneFlags(t *testing.T) {
 // TestPinned is the list of what is never allowed and of what must work, by
 // hand: a change of the profile that touches it must change it here as well.
 func TestPinned(t *testing.T) {
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyArch(t, "default", func(t *testing.T, m *machine) {
 		expect := func(want uint32, names string, argSets ...[6]uint64) {
 			t.Helper()
 			argSets = append(argSets, [6]uint64{}, [6]uint64{1, 1, 1, 1, 1, 1}, [6]uint64{1 << 32, 1 << 32, 1 << 32})
@@ -493,7 +506,7 @@ func TestNumbersByHand(t *testing.T) {
 			277: retAllow, 280: eperm, 282: eperm, 294: eperm, 425: enosys, 426: enosys, 427: enosys, 428: eperm, 430: eperm, 435: enosys, 438: eperm, 442: eperm,
 		},
 	} {
-		m := newMachine(t, arch)
+		m := newMachine(t, "default", arch)
 		for nr, want := range calls {
 			if got := m.run(t, record{nr: nr, arch: m.word}); got != want {
 				t.Errorf("%s call %d: %#x, want %#x", arch, nr, got, want)
@@ -506,7 +519,7 @@ func TestNumbersByHand(t *testing.T) {
 // older libseccomp (2.5.4) knows; only newer ones are left to the default.
 func TestEveryCallIsDecided(t *testing.T) {
 	newer := strings.Fields("cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal uretprobe uprobe setxattrat getxattrat listxattrat removexattrat open_tree_attr")
-	everyArch(t, func(t *testing.T, m *machine) {
+	everyFilter(t, func(t *testing.T, m *machine) {
 		for name := range m.nr {
 			if slices.Contains(newer, name) {
 				continue
@@ -531,6 +544,18 @@ func TestCompileRefuses(t *testing.T) {
 	rule := `{"comment":"c","because":"b","names":[%q],"action":"SCMP_ACT_ALLOW"}`
 	if _, err := Compile(doc(fmt.Sprintf(rule, "read")), "amd64"); err != nil {
 		t.Errorf("control: %v", err)
+	}
+	// 31 × 32 comparisons for each of five calls.
+	var wide []string
+	for _, name := range []string{"read", "write", "lseek", "fcntl", "ioctl"} {
+		cond := `[{"index":0,"notIn32":["0","1"]},{"index":2,"notIn32":["9"]}]`
+		if name == "ioctl" {
+			cond = `[{"index":0,"notIn32":["0","1"]},{"index":1,"in32":["1","2","3"]},{"index":2,"mask":["0xff"],"notIn32":["9"]}]`
+		}
+		wide = append(wide, strings.Replace(fmt.Sprintf(rule, name), "}", `,"args":`+cond+"}", 1))
+	}
+	if code, err := Compile(doc(strings.Join(wide, ",")), "amd64"); err == nil || !strings.Contains(err.Error(), "instructions") {
+		t.Errorf("too long for the kernel: %d bytes, %v", len(code), err)
 	}
 	for _, c := range [][2]string{{"bpf", "amd64"}, {"raed", "amd64"}, {"read", "riscv64"}, {"read", ""}} {
 		if code, err := Compile(doc(fmt.Sprintf(rule, c[0])), c[1]); err == nil || code != nil {

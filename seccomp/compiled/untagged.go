@@ -2,5 +2,5 @@
 
 package compiled
 
-// Default answers ErrNotBuilt.
-func Default() ([]byte, error) { return nil, ErrNotBuilt }
+// Filter answers ErrNotBuilt.
+func Filter(string) ([]byte, error) { return nil, ErrNotBuilt }

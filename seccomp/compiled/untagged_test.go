@@ -8,7 +8,7 @@ import (
 )
 
 func TestUntagged(t *testing.T) {
-	if code, err := Default(); !errors.Is(err, ErrNotBuilt) || code != nil {
+	if code, err := Filter("default"); !errors.Is(err, ErrNotBuilt) || code != nil {
 		t.Fatalf("%d bytes, %v", len(code), err)
 	}
 }

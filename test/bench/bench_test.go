@@ -214,7 +214,7 @@ func config(b *testing.B, dir string) []byte {
 func bwrap(b *testing.B, dir string) *tool {
 	b.Helper()
 	path := need.Program(b, "bwrap")
-	filter, err := compiled.Default()
+	filter, err := compiled.Filter("default")
 	check(b, err)
 	file := filepath.Join(dir, "filter.bpf")
 	check(b, os.WriteFile(file, filter, 0o644))

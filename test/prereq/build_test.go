@@ -47,6 +47,7 @@ func TestDamagedProgram(t *testing.T) {
 	d := jail.TempDir(t, 0)
 	for name, file := range map[string]string{
 		"filter": "seccomp/compiled/default.bpf",
+		"strict": "seccomp/compiled/strict.bpf",
 		"PID 1":  "internal/pid1/pid1.bin",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +77,9 @@ func TestDamagedProgram(t *testing.T) {
 					}
 					defer os.Remove(p)
 					jail.Each(t, func(t *testing.T, c *jail.Caller) {
+						if name == "strict" { // a run looks at the filter that it loads
+							c = c.WithPolicy(t, "strict.toml", jail.BestEffort+"[profiles.default]\nseccomp = \"strict\"\n")
+						}
 						refused(t, with(t, c, p, job), jailer.CodeIsolationUnavailable, "build.intact", "make build")
 					})
 				})
