@@ -81,8 +81,8 @@ test-tree:
 
 test-long: deps
 	@$(MAKE) --no-print-directory build lint test-tree fuzz $(LONG)
-	@$(MAKE) --no-print-directory test-vm
-	@$(MAKE) --no-print-directory test-vm SUITE=bookworm
+	@JAILER_VM_ALL=1 $(MAKE) --no-print-directory test-vm
+	@JAILER_VM_ALL=1 $(MAKE) --no-print-directory test-vm SUITE=bookworm
 
 # The part of the suite that needs a kernel and a host of its own: made from
 # Debian's packages, kept in the user's cache, booted under QEMU.

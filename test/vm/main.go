@@ -52,8 +52,9 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm", flag.ContinueOnError)
 	suite := flags.String("suite", "trixie", "Debian's `suite` in the guest")
 	only := flags.String("way", "", "only these ways, `a,b`")
-	job := flags.String("job", "", "only this `package` in each way")
-	limit := flags.Duration("limit", 40*time.Minute, "how `long` the guest may run")
+	job := flags.String("job", "", "only these `packages` in each way")
+	all := flags.Bool("all", os.Getenv("JAILER_VM_ALL") != "", "the whole suite, which takes an hour (JAILER_VM_ALL)")
+	limit := flags.Duration("limit", 90*time.Minute, "how `long` the guest may run")
 	if len(args) == 0 {
 		return errors.New("usage: vm image|test|shell [flags]")
 	}
@@ -73,14 +74,14 @@ func run(ctx context.Context, args []string) error {
 	case "shell":
 		return m.console(ctx, os.Stdin, os.Stdout, 24*time.Hour)
 	case "test":
-		return test(ctx, m, *suite, *only, *job, *limit)
+		return test(ctx, m, *suite, *only, *job, *all, *limit)
 	}
 	return fmt.Errorf("no such command: %q", args[0])
 }
 
 // test is one boot, and the judgement.
-func test(ctx context.Context, m machine, suite, only, job string, limit time.Duration) error {
-	p, err := waysOf(suite, only, job)
+func test(ctx context.Context, m machine, suite, only, job string, all bool, limit time.Duration) error {
+	p, err := waysOf(only, job, all)
 	if err != nil {
 		return err
 	}

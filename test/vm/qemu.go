@@ -196,7 +196,7 @@ func (m machine) probe(ctx context.Context) string {
 
 // console boots the guest with the tree for a person on a terminal.
 func (m machine) console(ctx context.Context, in io.Reader, out io.Writer, limit time.Duration) error {
-	p, err := waysOf("", "", "")
+	p, err := waysOf("", "", false)
 	if err != nil {
 		return err
 	}

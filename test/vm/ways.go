@@ -11,7 +11,7 @@ import (
 )
 
 // lacks is what no guest has, so that only these skips are accepted.
-const lacks = "cgroup1,hybrid,undelegated"
+const lacks = "cgroup1,hybrid,undelegated,go,npm,core-pipe"
 
 // common is the environment of every way. Emulated, a fork costs fourteen times
 // what it costs on the host and an exec forty times: time-outs are stretched, and
@@ -35,8 +35,8 @@ func env(more ...string) map[string]string {
 
 // test runs the tests of a package that match a pattern.
 func tests(dir, run string, must ...string) plan.Job {
-	j := plan.Job{Name: dir, Dir: dir, Test: true, Must: must, Limit: 15 * time.Minute}
-	j.Argv = []string{binary(j), "-test.v=test2json", "-test.timeout=14m"}
+	j := plan.Job{Name: dir, Dir: dir, Test: true, Must: must, Limit: 31 * time.Minute}
+	j.Argv = []string{binary(j), "-test.v=test2json", "-test.timeout=30m"}
 	if run != "" {
 		j.Argv = append(j.Argv, "-test.run="+run)
 	}
@@ -48,6 +48,30 @@ func without(j plan.Job, skip string) plan.Job {
 	j.Argv = append(j.Argv, "-test.skip=^("+skip+")$")
 	return j
 }
+
+// What of the suite each of the two big ways runs, unless it is to be all: what a
+// kernel, a host or its user decides. The rest is shown as well without a guest.
+var (
+	rootJobs = []plan.Job{
+		without(tests("test/run", ""), "TestPrograms|TestTools|TestRequest.*|TestClient.*|TestOutput.*|TestStdin.*|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestEnvironment|TestSignals.*"),
+		tests("test/prereq", ""),
+		tests("test/crash", ""),
+		tests("cgroup", ""),
+		tests("test/escape", ""),
+		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
+	}
+	userJobs = []plan.Job{
+		without(tests("test/run", ""), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrictPrograms|TestOwnProfile"),
+		tests("test/prereq", ""),
+		tests("test/escape", ""),
+		tests("test/crash", ""),
+	}
+	allJobs = []plan.Job{
+		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
+		tests("test/crash", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""),
+		tests("cmd/jailer", ""),
+	}
+)
 
 // delegate gives users' managers only some controllers, or all again.
 func delegate(controllers string) string {
@@ -68,33 +92,13 @@ var ways = []plan.Way{
 		Name: "root", What: "root, cgroup v2", User: "root", Place: plan.Guest,
 		// The users are the other ways, and what no kernel interface decides is
 		// shown by one of them.
-		Env: env("JAILER_CALLERS", "self"),
-		Jobs: []plan.Job{
-			tests("test/ways", ""),
-			without(tests("test/run", ""), "TestPrograms|TestTools|TestRequest.*|TestClient.*|TestOutput.*|TestStdin.*|TestPipelines|TestResultElsewhere|TestExitRaw"),
-			tests("test/prereq", ""),
-			tests("test/escape", ""),
-			tests("test/crash", ""),
-			tests("cgroup", ""),
-			tests("internal/pid1", ""),
-			tests("internal/host", ""),
-			tests("cmd/jailer", ""),
-		},
+		Env:  env("JAILER_CALLERS", "self"),
+		Jobs: append([]plan.Job{tests("test/ways", "")}, rootJobs...),
 	},
 	{
 		Name: "delegated", What: "a user with a delegated subtree", User: "plain", Place: plan.Own,
-		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
-		Jobs: []plan.Job{
-			tests("test/ways", ""),
-			tests("test/run", ""),
-			tests("test/prereq", ""),
-			tests("test/escape", ""),
-			tests("test/crash", ""),
-			tests("cgroup", ""),
-			tests("internal/pid1", ""),
-			tests("internal/host", ""),
-			tests("cmd/jailer", ""),
-		},
+		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
+		Jobs: append([]plan.Job{tests("test/ways", "")}, userJobs...),
 	},
 	{
 		Name: "ranged", What: "a user with subordinate ids", User: "ranged", Place: plan.Own,
@@ -141,9 +145,9 @@ systemctl restart user@$(id -u plain).service`,
 	},
 }
 
-// waysOf is the plan for suite: all ways in the first guest, those in the older
-// kernel's that depend on it.
-func waysOf(suite, only, job string) (plan.Plan, error) {
+// waysOf is the plan: all ways or only some, with the whole suite if all, or with
+// the jobs of one package.
+func waysOf(only, job string, all bool) (plan.Plan, error) {
 	var p plan.Plan
 	for _, name := range strings.FieldsFunc(only, func(c rune) bool { return c == ',' }) {
 		i := slices.IndexFunc(ways, func(w plan.Way) bool { return w.Name == name })
@@ -155,9 +159,14 @@ func waysOf(suite, only, job string) (plan.Plan, error) {
 	if only == "" {
 		p.Ways = slices.Clone(ways)
 	}
+	for i, w := range p.Ways {
+		if all && len(w.Jobs) > 2 {
+			p.Ways[i].Jobs = append([]plan.Job{tests("test/ways", "")}, allJobs...)
+		}
+	}
 	if job != "" {
 		for i := range p.Ways {
-			p.Ways[i].Jobs = slices.DeleteFunc(slices.Clone(p.Ways[i].Jobs), func(j plan.Job) bool { return j.Name != job })
+			p.Ways[i].Jobs = slices.DeleteFunc(slices.Clone(p.Ways[i].Jobs), func(j plan.Job) bool { return !slices.Contains(strings.Split(job, ","), j.Name) })
 		}
 	}
 	return p, nil

@@ -162,7 +162,7 @@ func place(w plan.Way, j plan.Job) ([]string, error) {
 	}
 	run := []string{
 		"/usr/bin/systemd-run", "--quiet", "--pipe", "--wait", "--collect",
-		"--working-directory=" + filepath.Join(bed, "tree", j.Dir), "--property=TasksMax=infinity",
+		"--working-directory=" + filepath.Join(bed, "tree", j.Dir), "--property=TasksMax=infinity", "--property=UMask=0022",
 	}
 	for _, kv := range environ(w) {
 		run = append(run, "--setenv="+kv)
