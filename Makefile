@@ -31,6 +31,8 @@ LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
 
 # The guest of the test bed: trixie, or bookworm with its older kernel.
 SUITE ?= trixie
+# Part of test-vm alone, e.g. JAILER_VM_FLAGS='-way delegated -job test/run'.
+JAILER_VM_FLAGS ?=
 export TAGS
 
 .PHONY: help build run test test-long test-tree test-vm shell-vm bench lint cross fuzz install clean deps deps-bench deps-vm generate
@@ -64,7 +66,7 @@ deps-bench:
 	@GO='$(GO)' sh scripts/deps.sh bench
 
 deps-vm:
-	@[ -n "$$JAILER_NO_VM" ] || GO='$(GO)' sh scripts/deps.sh vm
+	@[ -n "$${JAILER_NO_VM:-}" ] || GO='$(GO)' sh scripts/deps.sh vm
 
 # Installs what the build needs, builds, runs a real jail and shows it.
 run: deps
@@ -88,7 +90,7 @@ test-long: deps
 # Debian's packages, kept in the user's cache, booted under QEMU.
 test-vm: deps deps-vm
 	@$(MAKE) --no-print-directory build
-	@GO='$(GO)' sh scripts/test-vm.sh '$(TAGS)' '$(SUITE)'
+	@GO='$(GO)' sh scripts/test-vm.sh '$(TAGS)' '$(SUITE)' $(JAILER_VM_FLAGS)
 
 shell-vm: deps deps-vm
 	@$(MAKE) --no-print-directory build

@@ -367,7 +367,9 @@ func TestRealThrottle(t *testing.T) {
 func TestRealWaitAndRemove(t *testing.T) {
 	j := newJail(t, realBase(t), "wait")
 	o := newJob(t, j, 1, Limits{Pids: 20})
-	ch, err := o.Watch(within(t, 30*time.Second))
+	watched, stop := context.WithCancel(within(t, 30*time.Second))
+	defer stop()
+	ch, err := o.Watch(watched)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +397,8 @@ func TestRealWaitAndRemove(t *testing.T) {
 			t.Errorf("%s is left", dir)
 		}
 	}
-	for range ch { // ends with the cgroup
+	stop()
+	for range ch { // ends with its context, if not with the cgroup
 	}
 	cmd.Wait()
 }

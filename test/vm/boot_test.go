@@ -81,6 +81,7 @@ func TestRed(t *testing.T) {
 		{Name: "dirty", User: "root", Place: plan.Guest, Env: common, Jobs: []plan.Job{sh("mkdir", "mkdir /sys/fs/cgroup/left")}},
 		{Name: "unset", User: "root", Place: plan.Guest, Env: common, Setup: "echo no such thing; exit 3", Jobs: []plan.Job{sh("never", "true")}},
 		{Name: "own", User: "plain", Place: plan.Own, Env: common, Jobs: []plan.Job{sh("id", `[ "$(id -un)" = plain ] && [ -w /sys/fs/cgroup"$(cut -d: -f3 /proc/self/cgroup)" ]`)}},
+		{Name: "leaky", User: "plain", Place: plan.Own, Env: common, Jobs: []plan.Job{sh("mkdir", `mkdir /sys/fs/cgroup"$(cut -d: -f3 /proc/self/cgroup)"/jail-left`)}},
 		{Name: "system", User: "ranged", Place: plan.System, Env: common, Jobs: []plan.Job{sh("id", `[ "$(id -un)" = ranged ] && ! [ -w /sys/fs/cgroup"$(cut -d: -f3 /proc/self/cgroup)" ]`)}},
 	}}
 	disk, _, err := payload(t.Context(), p)
@@ -97,6 +98,8 @@ func TestRed(t *testing.T) {
 		"way bad: fake: SKIP TestSkip, which this way must show",
 		"way bad: fake: TestGone is missing",
 		"way dirty: the cgroup tree changed: new: /left",
+		"way leaky: mkdir: exit status 97",
+		"/jail-left",
 		"way unset: setup: exit status 3: no such thing",
 		"way unset: never: missing",
 	} {

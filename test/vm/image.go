@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -94,6 +95,13 @@ func (p product) get(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	dir := filepath.Join(cache, p.key())
+	if p.there(dir) {
+		return dir, nil
+	}
+	if err := canBuild(); err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
 	}
@@ -103,17 +111,23 @@ func (p product) get(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
+	for told := false; ; told = true {
+		if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			break
+		}
+		if !told {
+			fmt.Printf("vm: waiting for another run, which makes something in %s\n", cache)
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(time.Second):
+		}
 	}
-	dir := filepath.Join(cache, p.key())
-	now := time.Now()
-	if os.Chtimes(dir, now, now) == nil {
+	if p.there(dir) { // made meanwhile
 		return dir, nil
 	}
-	if err := canBuild(); err != nil {
-		return "", err
-	}
+	now := time.Now()
 	p.prune(cache)
 	fmt.Printf("vm: making %s from Debian's packages, once\n", p.name)
 	if err := p.build(ctx, dir); err != nil {
@@ -121,6 +135,18 @@ func (p product) get(ctx context.Context) (string, error) {
 	}
 	fmt.Printf("vm: made %s: %s\n", p.name, since(now))
 	return dir, nil
+}
+
+// there says whether the product is made, and notes that it is of use. Somebody
+// else may have made it.
+func (p product) there(dir string) bool {
+	st, err := os.Stat(dir)
+	if err != nil || !st.IsDir() {
+		return false
+	}
+	now := time.Now()
+	_ = os.Chtimes(dir, now, now)
+	return true
 }
 
 // build makes the product beside its place and renames it in.
@@ -140,6 +166,9 @@ func (p product) build(ctx context.Context, dir string) error {
 	argv := slices.Concat([]string{filepath.Join(tmp, p.scripts[0].name)}, p.args, []string{tmp})
 	cmd := exec.CommandContext(ctx, "/bin/sh", argv...)
 	cmd.WaitDelay = 10 * time.Second
+	// With the script go its children.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", p.scripts[0].name, err, tail(string(out), 30))
@@ -150,9 +179,14 @@ func (p product) build(ctx context.Context, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
-// prune removes what old scripts made.
+// prune removes what old scripts made, and what was not finished. The caller has
+// the lock.
 func (p product) prune(cache string) {
 	old, _ := filepath.Glob(filepath.Join(cache, p.name+"-*"))
+	half, _ := filepath.Glob(filepath.Join(cache, "new-*"))
+	for _, d := range half {
+		_ = os.RemoveAll(d)
+	}
 	for _, d := range old {
 		if st, err := os.Stat(d); err == nil && time.Since(st.ModTime()) > unusedFor {
 			_ = os.RemoveAll(d) // a cache: what stays costs space
@@ -167,11 +201,20 @@ func canBuild() error {
 	}
 	for _, p := range []string{"mmdebstrap", "mke2fs"} {
 		if lookup(p) == "" {
-			return fmt.Errorf("%w: no %s: make deps-vm", errSkip, p)
+			if os.Geteuid() == 0 && lookup("dpkg-query") != "" {
+				return fmt.Errorf("no %s: make deps-vm", p)
+			}
+			return fmt.Errorf("%w: no %s: as root, make deps-vm", errSkip, p)
 		}
 	}
 	if os.Geteuid() != 0 {
-		if b, err := os.ReadFile("/etc/subuid"); err != nil || !strings.Contains("\n"+string(b), "\n"+os.Getenv("USER")+":") || lookup("newuidmap") == "" {
+		u, err := user.Current()
+		if err != nil {
+			return err
+		}
+		b, _ := os.ReadFile("/etc/subuid")
+		ranges := "\n" + string(b)
+		if !strings.Contains(ranges, "\n"+u.Username+":") && !strings.Contains(ranges, "\n"+u.Uid+":") || lookup("newuidmap") == "" {
 			return fmt.Errorf("%w: to build the guest takes root, or a user with ids in /etc/subuid and newuidmap", errSkip)
 		}
 	}

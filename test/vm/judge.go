@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -128,11 +130,30 @@ func (r *report) judge(e end) error {
 		}
 	}
 	fmt.Fprintf(r.out, "vm: %d ways, %d passed, %d skipped, whole run %s\n", len(r.plan.Ways), pass, skip, time.Since(r.began).Round(time.Second))
+	r.skips()
 	if len(bad) == 0 {
 		return nil
 	}
 	return errors.New("FAIL\n" + strings.Join(bad, "\n"))
 }
+
+// skips says aloud what no way showed and why.
+func (r *report) skips() {
+	reasons := map[string]int{}
+	for id, j := range r.jobs {
+		way, _, _ := strings.Cut(id, " ")
+		for name, a := range j.results {
+			if m := skipReason.FindString(j.output[name]); a == "skip" && m != "" {
+				reasons[way+": "+m]++
+			}
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(reasons)) {
+		fmt.Fprintf(r.out, "vm: %d in %s\n", reasons[s], s)
+	}
+}
+
+var skipReason = regexp.MustCompile(`SKIPPED \(needs [^\n]*`)
 
 func (r *report) judgeWay(w plan.Way) []string {
 	wr := r.ways[w.Name]
@@ -160,7 +181,7 @@ func (r *report) judgeJob(w plan.Way, j plan.Job) []string {
 		return []string{"missing from the guest's answer"}
 	}
 	var bad []string
-	for _, name := range sorted(jr.results) {
+	for _, name := range slices.Sorted(maps.Keys(jr.results)) {
 		switch jr.results[name] {
 		case "fail":
 			bad = append(bad, "FAIL "+name+"\n"+indent(tail(jr.output[name], 60)))
@@ -172,8 +193,11 @@ func (r *report) judgeJob(w plan.Way, j plan.Job) []string {
 	}
 	for _, name := range slices.Concat(r.lists[w.Name+" "+j.Name], j.Must) {
 		if jr.results[name] == "" {
-			bad = append(bad, name+" is missing from the guest's answer")
+			bad = append(bad, name+" is missing from the guest's answer\n"+indent(tail(jr.output[name], 20)))
 		}
+	}
+	if pass, _, _ := jr.count(); j.Test && pass == 0 {
+		bad = append(bad, "no test passed")
 	}
 	switch {
 	case !jr.ended:
@@ -192,15 +216,6 @@ func allowed(w plan.Way, output string) bool {
 		}
 	}
 	return false
-}
-
-func sorted(m map[string]string) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 func indent(s string) string {

@@ -15,19 +15,24 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// errSkip is for a host that has no bed.
-var errSkip = errors.New("SKIPPED")
+var (
+	// errSkip is for a host that can have no bed.
+	errSkip = errors.New("SKIPPED")
+	// errOff is for a person who wants none.
+	errOff = errors.New("SKIPPED: JAILER_NO_VM is set")
+)
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err := run(ctx, os.Args[1:])
 	switch {
 	case err == nil:
-	case errors.Is(err, errSkip) && !required():
+	case errors.Is(err, errOff) || errors.Is(err, errSkip) && !required():
 		fmt.Fprintf(os.Stderr, "vm: %v\nvm: nothing of cgroup v2, delegation, AppArmor and swap was shown in a guest (JAILER_REQUIRE=vm makes that a failure)\n", err)
 		stop()
 		os.Exit(3) // no failure, but nothing to go on with
@@ -62,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if os.Getenv("JAILER_NO_VM") != "" {
-		return fmt.Errorf("%w: JAILER_NO_VM is set", errSkip)
+		return errOff
 	}
 	m, err := newMachine(ctx, *suite)
 	if err != nil {
@@ -85,6 +90,19 @@ func test(ctx context.Context, m machine, suite, only, job string, all bool, lim
 	if err != nil {
 		return err
 	}
+	m.dir = filepath.Join("bin", "vm", suite)
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	// One guest's answer must not be another's.
+	lock, err := os.OpenFile(filepath.Join(m.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("%s: another run uses it: %w", m.dir, err)
+	}
 	began := time.Now()
 	disk, lists, err := payload(ctx, p)
 	if err != nil {
@@ -92,10 +110,7 @@ func test(ctx context.Context, m machine, suite, only, job string, all bool, lim
 	}
 	defer os.RemoveAll(filepath.Dir(disk))
 	fmt.Printf("vm: test binaries: %s\n", since(began))
-	m.disk, m.dir = disk, filepath.Join("bin", "vm", suite)
-	if err := os.MkdirAll(m.dir, 0o755); err != nil {
-		return err
-	}
+	m.disk = disk
 	fmt.Printf("vm: booting %s (%s), at most %v; results and console in %s\n", suite, m.accel, limit, m.dir)
 	rep := newReport(p, lists, os.Stdout)
 	end := m.boot(ctx, limit, rep.add)

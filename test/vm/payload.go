@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -71,6 +72,9 @@ func compile(ctx context.Context, dir string, p plan.Plan) error {
 		}
 	}
 	tags := os.Getenv("TAGS")
+	if len(pkgs) > 0 && tags == "" {
+		return errors.New("TAGS is not set: without the build tags most tests are left out; `make test-vm` sets it")
+	}
 	steps := [][]string{
 		{"CGO_ENABLED=0", "build", "-o", dir + "/guest", "./test/vm/guest"},
 		{"CGO_ENABLED=0", "build", "-o", dir + "/test2json", "cmd/test2json"},

@@ -117,7 +117,13 @@ func (m machine) boot(ctx context.Context, limit time.Duration, add func(plan.Ev
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	read := follow(out, add)
+	var ended time.Time
+	read := follow(out, func(e plan.Event) {
+		if e.Kind == plan.End {
+			ended = time.Now()
+		}
+		add(e)
+	})
 	for {
 		select {
 		case err := <-done:
@@ -132,9 +138,16 @@ func (m machine) boot(ctx context.Context, limit time.Duration, add func(plan.Ev
 			return e
 		case <-time.After(200 * time.Millisecond):
 			read()
+			// All is said: a power-off that hangs takes nothing away.
+			if !ended.IsZero() && time.Since(ended) > powerOff {
+				cancel()
+			}
 		}
 	}
 }
+
+// powerOff is how long a guest may take that has come to its end.
+const powerOff = time.Minute
 
 // command is QEMU in a process that dies with this one, however that ends.
 func (m machine) command(ctx context.Context, args []string) *exec.Cmd {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,24 @@ func env(more ...string) map[string]string {
 	return m
 }
 
-// test runs the tests of a package that match a pattern.
+// guestIsReal shows what the tests take for granted of the guest: AppArmor that
+// denies, swap, controllers, and users with and without subordinate ids.
+var guestIsReal = plan.Job{Name: "guest", Limit: 2 * time.Minute, Argv: []string{"/bin/sh", "-euxc", `
+printf 'profile bed-probe { file, deny /etc/hostname r, }' | apparmor_parser -r
+aa-exec -p bed-probe /bin/cat /etc/passwd >/dev/null
+if aa-exec -p bed-probe /bin/cat /etc/hostname; then exit 1; fi
+printf 'profile bed-probe { }' | apparmor_parser -R
+[ "$(wc -l </proc/swaps)" -gt 1 ]
+grep -qw cpu /sys/fs/cgroup/cgroup.controllers && grep -qw memory /sys/fs/cgroup/cgroup.controllers && grep -qw pids /sys/fs/cgroup/cgroup.controllers
+grep -q '^ranged:' /etc/subuid
+if grep -q '^plain:' /etc/subuid; then exit 1; fi
+grep -q ' /sys/fs/cgroup cgroup2 .*nsdelegate' /proc/mounts
+`}}
+
+// way runs the tests of the answers, of which the way's own must be one.
+func way(name string) plan.Job { return tests("test/ways", "", "TestWay/"+name) }
+
+// tests runs the tests of a package that match a pattern.
 func tests(dir, run string, must ...string) plan.Job {
 	j := plan.Job{Name: dir, Dir: dir, Test: true, Must: must, Limit: 31 * time.Minute}
 	j.Argv = []string{binary(j), "-test.v=test2json", "-test.timeout=30m"}
@@ -49,11 +67,24 @@ func without(j plan.Job, skip string) plan.Job {
 	return j
 }
 
+// musts are the rows of test/run that every big way is there for.
+func musts(caller string) []string {
+	var out []string
+	for _, row := range []string{
+		"TestTimeLimits/%s/CPU_time", "TestTimeLimits/%s/17_stopped", "TestMemoryLimit/%s/25a_the_command",
+		"TestMemoryLimit/%s/26_a_child,_and_the_parent_exits_0", "TestMemoryLimit/%s/27_swap_is_no_way_out",
+		"TestProcessLimit/%s/35_fork_bomb", "TestSpaceLimits/%s/36_bytes_of_/workspace",
+	} {
+		out = append(out, fmt.Sprintf(row, caller))
+	}
+	return out
+}
+
 // What of the suite each of the two big ways runs, unless it is to be all: what a
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		without(tests("test/run", ""), "TestPrograms|TestTools|TestRequest.*|TestClient.*|TestOutput.*|TestStdin.*|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestEnvironment|TestSignals.*"),
+		without(tests("test/run", "", musts("root")...), "TestPrograms|TestTools|TestRequest.*|TestClient.*|TestOutput.*|TestStdin.*|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestEnvironment|TestSignals.*"),
 		tests("test/prereq", ""),
 		tests("test/crash", ""),
 		tests("cgroup", ""),
@@ -61,7 +92,7 @@ var (
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
 	userJobs = []plan.Job{
-		without(tests("test/run", ""), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrictPrograms|TestOwnProfile"),
+		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrictPrograms|TestOwnProfile"),
 		tests("test/prereq", ""),
 		tests("test/escape", ""),
 		tests("test/crash", ""),
@@ -93,55 +124,69 @@ var ways = []plan.Way{
 		// The users are the other ways, and what no kernel interface decides is
 		// shown by one of them.
 		Env:  env("JAILER_CALLERS", "self"),
-		Jobs: append([]plan.Job{tests("test/ways", "")}, rootJobs...),
+		Jobs: append([]plan.Job{way("root"), guestIsReal}, rootJobs...),
 	},
 	{
 		Name: "delegated", What: "a user with a delegated subtree", User: "plain", Place: plan.Own,
 		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
-		Jobs: append([]plan.Job{tests("test/ways", "")}, userJobs...),
+		Jobs: append([]plan.Job{way("delegated")}, userJobs...),
 	},
 	{
 		Name: "ranged", What: "a user with subordinate ids", User: "ranged", Place: plan.Own,
 		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
-		Jobs: []plan.Job{tests("test/ways", ""), tests("test/prereq", "IDs|Range")},
+		Jobs: []plan.Job{way("ranged")},
 	},
 	{
 		Name: "partial", What: "delegation of memory and pids only", User: "plain", Place: plan.Own,
 		Env:   env("JAILER_LACKS", "root"),
 		Setup: delegate("memory pids"), Teardown: undelegate,
-		Jobs: []plan.Job{tests("test/ways", "")},
+		Jobs: []plan.Job{way("partial")},
 	},
 	{
 		Name: "none", What: "no delegation", User: "plain", Place: plan.System,
 		Env:  env("JAILER_LACKS", "root"),
-		Jobs: []plan.Job{tests("test/ways", "")},
+		Jobs: []plan.Job{way("none")},
 	},
 	{
 		// What the refusal of the way before tells an administrator to do.
 		Name: "dropin", What: "the hint of a refusal, followed", User: "plain", Place: plan.Own,
 		Env: env("JAILER_LACKS", "root"),
+		// The restriction stays, in a file that comes before the drop-in: without
+		// the drop-in it is the way "partial".
 		Setup: `
 f=/etc/systemd/system/user@.service.d/delegate.conf
-rm -f $f` + delegate("memory pids") + undelegate + `
+rm $f` + delegate("memory pids") + `
+mv /run/systemd/system/user@.service.d/zz-bed.conf /run/systemd/system/user@.service.d/00-bed.conf
+systemctl daemon-reload
+systemctl restart user@$(id -u plain).service
+try() {
+	runuser -u plain -- env XDG_RUNTIME_DIR=/run/user/$(id -u plain) systemd-run --user --quiet --pipe --wait --collect \
+		-p Delegate=yes /bed/tree/bin/jailer run -- true
+}
+if try; then
+	echo "it works without the drop-in"
+	exit 1
+fi
 mkdir -p /etc/systemd/system/user@.service.d
 printf '[Service]\nDelegate=cpu cpuset io memory pids\n' >$f
 systemctl daemon-reload
 systemctl restart user@$(id -u plain).service`,
-		Jobs: []plan.Job{tests("test/ways", "")},
+		Teardown: "mv /run/systemd/system/user@.service.d/00-bed.conf /run/systemd/system/user@.service.d/zz-bed.conf" + undelegate,
+		Jobs:     []plan.Job{way("dropin")},
 	},
 	{
 		Name: "nouserns", What: "user namespaces switched off", User: "plain", Place: plan.Own,
 		Env:      env("JAILER_LACKS", "root"),
 		Setup:    "sysctl -qw user.max_user_namespaces=0",
 		Teardown: "sysctl -qw user.max_user_namespaces=15000",
-		Jobs:     []plan.Job{tests("test/ways", "")},
+		Jobs:     []plan.Job{way("nouserns")},
 	},
 	{
 		Name: "noclone", What: "user namespaces for root only", User: "plain", Place: plan.Own,
 		Env:      env("JAILER_LACKS", "root"),
 		Setup:    "sysctl -qw kernel.unprivileged_userns_clone=0",
 		Teardown: "sysctl -qw kernel.unprivileged_userns_clone=1",
-		Jobs:     []plan.Job{tests("test/ways", "")},
+		Jobs:     []plan.Job{way("noclone")},
 	},
 }
 
@@ -161,13 +206,25 @@ func waysOf(only, job string, all bool) (plan.Plan, error) {
 	}
 	for i, w := range p.Ways {
 		if all && len(w.Jobs) > 2 {
-			p.Ways[i].Jobs = append([]plan.Job{tests("test/ways", "")}, allJobs...)
+			p.Ways[i].Jobs = append([]plan.Job{way(w.Name)}, allJobs...)
 		}
 	}
 	if job != "" {
+		// A name that no way has would be a green nothing.
+		for _, name := range strings.Split(job, ",") {
+			if !slices.ContainsFunc(p.Ways, func(w plan.Way) bool {
+				return slices.ContainsFunc(w.Jobs, func(j plan.Job) bool { return j.Name == name })
+			}) {
+				return p, fmt.Errorf("no way has the job %q", name)
+			}
+		}
 		for i := range p.Ways {
 			p.Ways[i].Jobs = slices.DeleteFunc(slices.Clone(p.Ways[i].Jobs), func(j plan.Job) bool { return !slices.Contains(strings.Split(job, ","), j.Name) })
 		}
+	}
+	p.Ways = slices.DeleteFunc(p.Ways, func(w plan.Way) bool { return len(w.Jobs) == 0 })
+	if len(p.Ways) == 0 {
+		return p, errors.New("nothing to run")
 	}
 	return p, nil
 }

@@ -163,10 +163,14 @@ func place(w plan.Way, j plan.Job) ([]string, error) {
 	run := []string{
 		"/usr/bin/systemd-run", "--quiet", "--pipe", "--wait", "--collect",
 		"--working-directory=" + filepath.Join(bed, "tree", j.Dir), "--property=TasksMax=infinity", "--property=UMask=0022",
+		fmt.Sprintf("--property=RuntimeMaxSec=%d", int(j.Limit.Seconds())+5),
 	}
 	for _, kv := range environ(w) {
 		run = append(run, "--setenv="+kv)
 	}
+	// The unit goes with all that is in it when the job has ended: what a jail
+	// left is looked for before.
+	argv = append([]string{"/bin/sh", "-c", tidy, "sh"}, argv...)
 	switch w.Place {
 	case plan.Own:
 		run = slices.Insert(run, 1, "--user", "--property=Delegate=yes")
@@ -177,6 +181,14 @@ func place(w plan.Way, j plan.Job) ([]string, error) {
 	}
 	return nil, fmt.Errorf("no such place: %q", w.Place)
 }
+
+// tidy runs a command and fails if there are cgroups of jails below its own.
+const tidy = `base=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)
+"$@"
+status=$?
+left=$(find "$base" -mindepth 1 -type d -name 'jail-*')
+[ -z "$left" ] || { echo "the job left $left"; exit 97; }
+exit $status`
 
 const hierarchy = "/sys/fs/cgroup"
 
