@@ -84,15 +84,16 @@ func musts(caller string) []string {
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		without(tests("test/run", "", musts("root")...), "TestPrograms|TestTools|TestRequest.*|TestClient.*|TestOutput.*|TestStdin.*|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestEnvironment|TestSignals.*"),
-		tests("test/prereq", ""),
+		tests("test/run", "TestExit|TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwapIsDenied|"+
+			"TestCgroupsUntouched|TestStormEnds|TestManyAtOnce|TestNothingLeft|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
+		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
 		tests("cgroup", ""),
-		tests("test/escape", ""),
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
 	userJobs = []plan.Job{
-		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|TestResultElsewhere|TestExitRaw|TestStrictPrograms|TestOwnProfile"),
+		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|"+
+			"TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestPtraceRefused|TestFilterLoaded|TestStormEnds|TestManyAtOnce|TestSignalWhileStarting"),
 		tests("test/prereq", ""),
 		tests("test/escape", ""),
 		tests("test/crash", ""),
