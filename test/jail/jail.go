@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,14 @@ func Main(m *testing.M) {
 
 func setUp(m *testing.M) (int, error) {
 	syscall.Umask(0o022)
+	// Whoever starts tests with nohup or in the background has these ignored, and
+	// jailer would rightly go on ignoring them. What is caught here is default in
+	// children.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	var err error
 	// Not below t.TempDir: its parents are closed to other users.
 	if dir, err = os.MkdirTemp("/tmp", "jailer-test-"); err != nil {
