@@ -12,7 +12,7 @@ import (
 )
 
 // lacks is what no guest has, so that only these skips are accepted.
-const lacks = "cgroup1,hybrid,undelegated,go,npm,core-pipe"
+const lacks = "cgroup1,hybrid,undelegated,go,npm,core-pipe,x32"
 
 // common is the environment of every way. Emulated, a fork costs fourteen times
 // what it costs on the host and an exec forty times: time-outs are stretched, and
