@@ -23,10 +23,11 @@ type source struct {
 	fresh  func() (Event, error) // reads it, which also arms the next poll
 }
 
-// Watch reports events of the job until ctx ends, then closes the channel; at
-// times before, if its cgroup is gone: v2 wakes nobody for that. Call it before the job starts, so that nothing is missed.
-// Events are merged by the kernel: a hundred refused forks may be one event. An
-// event is a hint to act on; what counts in the end is Usage.
+// Watch reports events of the job until ctx ends, then closes the channel. It may
+// end before, when the cgroup is gone, but v2 wakes nobody for that. Call it before
+// the job starts, so that nothing is missed. Events are merged by the kernel: a
+// hundred refused forks may be one event. An event is a hint to act on; what counts
+// in the end is Usage.
 func (o *Job) Watch(ctx context.Context) (<-chan Event, error) {
 	var ss []source
 	closeAll := func() {

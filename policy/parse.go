@@ -254,7 +254,7 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 	}
 	if s := t.Seccomp; s != nil {
 		if _, ok := c.file.Seccomp[*s]; !ok && !builtinSeccomp(*s) {
-			return fail("seccomp", fmt.Sprintf("there is no seccomp profile %q (built in: %s; add [seccomp.NAME] with a path)", *s, strings.Join(seccompNames(), " ")))
+			return fail("seccomp", fmt.Sprintf("there is no seccomp profile %q (built in: %s; add [seccomp.NAME] with a path)", *s, strings.Join(profiles.Seccomp(), " ")))
 		}
 		p.seccomp = *s
 	}
@@ -290,19 +290,7 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 }
 
 // builtinSeccomp says whether the program has a seccomp profile of that name.
-func builtinSeccomp(name string) bool { return slices.Contains(seccompNames(), name) }
-
-func seccompNames() []string {
-	entries, err := profiles.FS.ReadDir("seccomp")
-	if err != nil {
-		panic(err) // an embedded directory
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), ".json")
-	}
-	return names
-}
+func builtinSeccomp(name string) bool { return slices.Contains(profiles.Seccomp(), name) }
 
 // mergeLimits lays the two tables over p. A limit that is set nowhere is the
 // built-in one, so that no policy leaves a limit open. It returns the key and

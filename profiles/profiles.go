@@ -1,10 +1,28 @@
 // Package profiles holds jailer's data: seccomp profiles in OCI form and the
-// built-in policy. It is data only; the packages that read it own its meaning.
+// built-in policy. It is data and its names only; the packages that read it own its
+// meaning.
 package profiles
 
-import "embed"
+import (
+	"embed"
+	"path"
+	"strings"
+)
 
 // FS holds seccomp/NAME.json and policy/builtin.toml.
 //
 //go:embed seccomp/*.json policy/*.toml
 var FS embed.FS
+
+// Seccomp gives the names of the seccomp profiles, sorted.
+func Seccomp() []string {
+	entries, err := FS.ReadDir("seccomp")
+	if err != nil {
+		panic(err) // an embedded directory
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), path.Ext(e.Name()))
+	}
+	return names
+}

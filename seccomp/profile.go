@@ -13,7 +13,6 @@ package seccomp
 import (
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
@@ -88,17 +87,7 @@ func Load(name string) (*Profile, error) {
 
 // Builtin gives the names of the profiles that are built into the program,
 // sorted.
-func Builtin() []string {
-	entries, err := profiles.FS.ReadDir("seccomp")
-	if err != nil {
-		panic(err) // an embedded directory
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
-	}
-	return names
-}
+func Builtin() []string { return profiles.Seccomp() }
 
 var (
 	profileName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)

@@ -49,6 +49,7 @@ func (r *run) openTerminal() {
 	if err := errors.Join(err, err2); err == nil {
 		stream.Feed(ctx, terminal.Typed(ctx, r.input()), in)
 	} else {
+		closeAll([]*os.File{in}) // else the job would keep its terminal when we let go
 		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Reason: "host.resources", Err: err})
 		r.stop(causeAborted)
 	}

@@ -23,15 +23,7 @@ func switched(t *testing.T, file string) {
 func noUserNamespaces(t *testing.T) {
 	switched(t, "/proc/sys/user/max_user_namespaces")
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
-		for name, p := range map[string]*jail.Caller{
-			"built in":    builtin(c),
-			"best effort": builtin(c).WithPolicy(t, "best.toml", jail.BestEffort),
-		} {
-			t.Run(name, func(t *testing.T) {
-				refused(t, p.Run(t, job), "userns.max", "/proc/sys/user/max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=15000")
-			})
-		}
-		best := builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)
+		best := refusedAnyway(t, c, "userns.max", "/proc/sys/user/max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=15000")
 		fs := doctor(t, best, "userns.max", "userns.create")
 		if f := found(t, fs, "userns.max", "no"); !strings.Contains(f.Hint, "sysctl -w user.max_user_namespaces=") {
 			t.Errorf("doctor: %+v", f)
@@ -39,6 +31,16 @@ func noUserNamespaces(t *testing.T) {
 		found(t, fs, "userns.clone", "yes")
 		outside(t, c)
 	})
+}
+
+// refusedAnyway wants the refusal with the built-in policy and with one that accepts
+// best effort, which it returns.
+func refusedAnyway(t *testing.T, c *jail.Caller, reason string, words ...string) *jail.Caller {
+	t.Helper()
+	strict, best := builtin(c), builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)
+	t.Run("built in", func(t *testing.T) { refused(t, strict.Run(t, job), reason, words...) })
+	t.Run("best effort", func(t *testing.T) { refused(t, best.Run(t, job), reason, words...) })
+	return best
 }
 
 // outside is the control where nothing can run in a jail: the command itself.
@@ -54,15 +56,7 @@ func outside(t *testing.T, c *jail.Caller) {
 func noClone(t *testing.T) {
 	switched(t, "/proc/sys/kernel/unprivileged_userns_clone")
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
-		for name, p := range map[string]*jail.Caller{
-			"built in":    builtin(c),
-			"best effort": builtin(c).WithPolicy(t, "best.toml", jail.BestEffort),
-		} {
-			t.Run(name, func(t *testing.T) {
-				refused(t, p.Run(t, job), "userns.clone", "/proc/sys/kernel/unprivileged_userns_clone is 0", "sysctl -w kernel.unprivileged_userns_clone=1")
-			})
-		}
-		best := builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)
+		best := refusedAnyway(t, c, "userns.clone", "/proc/sys/kernel/unprivileged_userns_clone is 0", "sysctl -w kernel.unprivileged_userns_clone=1")
 		failed := []string{"userns.clone", "userns.create"}
 		if c.UID == 0 { // who can still make the first one
 			failed = failed[:1]

@@ -108,7 +108,8 @@ func (r *runner) follow(w plan.Way, j plan.Job, argv []string) error {
 	say.Close()
 	select {
 	case <-done:
-	case <-time.After(patience): // somebody has the pipe who outlived the job
+	case <-time.After(patience):
+		err = errors.Join(err, errors.New("somebody outlived the job and holds its output"))
 	}
 	if j.Test {
 		_ = filter.Process.Kill() // it has nothing more to say
