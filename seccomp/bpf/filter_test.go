@@ -435,18 +435,7 @@ func TestPinned(t *testing.T) {
 
 		one := func(want uint32, name string, args ...uint64) {
 			t.Helper()
-			if _, ok := m.nr[name]; !ok && m.arch == "arm64" {
-				return
-			}
-			for _, high := range []uint64{0, 1 << 32, 0xdead << 32} {
-				var a [6]uint64
-				for i, v := range args {
-					a[i] = v | high
-				}
-				if got := m.call(t, name, a); got != want {
-					t.Errorf("%s%#x: %#x, want %#x", name, a, got, want)
-				}
-			}
+			m.answers(t, want, name, args...)
 		}
 		for _, req := range []uint64{0x5412, 0x541c, 0x541d, 0x5423, 0x541f, 0x5437, 0x4b47, 0x4b49} {
 			one(eperm, "ioctl", 0, req, 1)
@@ -560,6 +549,23 @@ func TestCompileRefuses(t *testing.T) {
 	for _, c := range [][2]string{{"bpf", "amd64"}, {"raed", "amd64"}, {"read", "riscv64"}, {"read", ""}} {
 		if code, err := Compile(doc(fmt.Sprintf(rule, c[0])), c[1]); err == nil || code != nil {
 			t.Errorf("%s for %q: %d bytes, %v", c[0], c[1], len(code), err)
+		}
+	}
+}
+
+// answers wants one answer to a call, whatever the high halves of its arguments.
+func (m *machine) answers(t *testing.T, want uint32, name string, args ...uint64) {
+	t.Helper()
+	if _, ok := m.nr[name]; !ok && m.arch == "arm64" {
+		return // arm64 has no calls of the older forms, as mkdir without a directory
+	}
+	for _, high := range []uint64{0, 1 << 32, 0xdead << 32} {
+		var a [6]uint64
+		for i, v := range args {
+			a[i] = v | high
+		}
+		if got := m.call(t, name, a); got != want {
+			t.Errorf("%s%#x: %#x, want %#x", name, a, got, want)
 		}
 	}
 }
