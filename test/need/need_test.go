@@ -48,7 +48,7 @@ func (f *told) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
-// told runs do and returns how it ended the test, "" if it didn't.
+// ending runs do and returns how it ended the test, "" if it did not.
 func ending(t *testing.T, do func(t testing.TB)) string {
 	t.Helper()
 	f := &told{TB: t}

@@ -149,7 +149,13 @@ func TestWaysAreNamed(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	}
-	if _, err := waysOf("nosuch", "", false); err == nil {
-		t.Error("a way that is none")
+	for _, none := range [][2]string{{"nosuch", ""}, {"", "test/typo"}, {"partial", "test/run"}} {
+		if p, err := waysOf(none[0], none[1], false); err == nil {
+			t.Errorf("-way %q -job %q: %d ways", none[0], none[1], len(p.Ways))
+		}
+	}
+	p, err := waysOf("root", "", true)
+	if err != nil || !slices.ContainsFunc(p.Ways[0].Jobs, func(j plan.Job) bool { return j.Name == "guest" }) || len(p.Ways[0].Jobs) != len(allJobs)+2 {
+		t.Errorf("all of root: %+v, %v", p, err)
 	}
 }
