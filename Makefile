@@ -104,7 +104,7 @@ bench: deps deps-bench
 TOOL := $(GO) tool -modfile=tools/go.mod
 
 lint: generate
-	@test -z "$$($(TOOL) gofumpt -l . | tee /dev/stderr)"
+	@out=$$($(TOOL) gofumpt -l .); [ -z "$$out" ] || { echo "lint: not gofumpt'ed: $$out" >&2; exit 1; }
 	$(GO) mod tidy -diff
 	! grep -nE '^(replace|exclude|toolchain) ' go.mod
 	$(GO) vet ./...
