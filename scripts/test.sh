@@ -16,7 +16,12 @@ $go test -race -count=1 -timeout "${TESTTIME:-15m}" -tags "$tags" -v -p 2 ./... 
 grep -E '^(ok|FAIL|\?|panic|---? FAIL|\s+--- FAIL)' "$log" | grep -v 'no test files' || true
 if [ "$status" -ne 0 ]; then
 	echo "test: ---------------- output of what failed"
-	grep -vE '^\s*(=== |--- (PASS|SKIP))' "$log" | tail -n 400
+	# -v prints a test's lines where they arise, under the "===" line that names it.
+	awk 'NR == FNR { if ($1 == "---" && $2 == "FAIL:") failed[$3]; next }
+		$1 == "===" { mine = $3 in failed; next }
+		/^(panic: |WARNING: DATA RACE|fatal error: )/ { mine = 1 }
+		$1 == "FAIL" || $1 == "ok" { mine = 0 }
+		mine && $1 != "---" || /^# |: \[(build|setup) failed\]|^[^ ]+\.go:[0-9]+:[0-9]+: /' "$log" "$log" | tail -n 800
 fi
 skips=$(grep -cE '^\s*--- SKIP' "$log" || true)
 if [ "$skips" -gt 0 ]; then
