@@ -11,8 +11,9 @@ import (
 	"github.com/jailer-project/jailer/test/vm/plan"
 )
 
-// lacks is what no guest has, so that only these skips are accepted.
-const lacks = "cgroup1,hybrid,undelegated,go,npm,core-pipe,x32"
+// lacks is what no guest has, so that only these skips are accepted; the ways that
+// load jailer's AppArmor profiles require them by their name.
+const lacks = "apparmor-loaded,cgroup1,hybrid,undelegated,go,npm,core-pipe,x32"
 
 // common is the environment of every way. Emulated, a fork costs fourteen times
 // what it costs on the host and an exec forty times: time-outs are stretched, and
@@ -197,7 +198,41 @@ systemctl restart user@$(id -u plain).service`,
 		Teardown: "sysctl -qw kernel.unprivileged_userns_clone=1",
 		Jobs:     []plan.Job{way("noclone")},
 	},
+	{
+		Name: "apparmor", What: "AppArmor: a delegated user", User: "plain", Place: plan.Own,
+		Env:   env("JAILER_LIMITS", "required", "JAILER_LACKS", "root", "JAILER_REQUIRE", "all,apparmor-loaded"),
+		Setup: armor, Teardown: disarm,
+		Jobs: []plan.Job{
+			way("apparmor"),
+			tests("internal/pid1", "TestAppArmor"),
+			tests("test/run", "TestInside|TestTools"),
+		},
+	},
+	{
+		Name: "armorroot", What: "AppArmor: root", User: "root", Place: plan.Guest,
+		Env:   env("JAILER_CALLERS", "self", "JAILER_REQUIRE", "all,apparmor-loaded"),
+		Setup: armor, Teardown: disarm,
+		Jobs: []plan.Job{
+			way("armorroot"),
+			tests("test/escape", "TestAppArmorAlone|TestHostFeatures"),
+			tests("internal/pid1", "TestAppArmor"),
+		},
+	},
 }
+
+// armor loads jailer's AppArmor profiles: by the program where it is installed, to
+// whose path the launcher's is attached.
+const armor = `
+cp /bed/tree/bin/jailer /usr/local/bin/jailer
+/usr/local/bin/jailer apparmor load --install
+test -s /etc/apparmor.d/jailer-default
+/usr/local/bin/jailer apparmor status
+`
+
+const disarm = `
+apparmor_parser -R /etc/apparmor.d/jailer-default /etc/apparmor.d/jailer
+rm /etc/apparmor.d/jailer-default /etc/apparmor.d/jailer /usr/local/bin/jailer
+`
 
 // waysOf is the plan: all ways or only some, in the big ones the whole suite if
 // all, or only the jobs of some packages.

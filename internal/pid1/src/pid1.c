@@ -7,6 +7,7 @@
  *
  * The end of PID 1 is the end of the jail: the kernel then kills every process of
  * the pid namespace. So wherever something can't go on, it exits. */
+#include "apparmor.h"
 #include "job.h"
 #include "mem.h"
 #include "payload.h"
@@ -457,6 +458,8 @@ void pid1_main(void)
 		fail(STAGE_PID, -EPERM, 0);
 	if (p.flags & FLAG_REQUIRE_PDEATHSIG)
 		check_parent();
+	if (p.label)
+		must(STAGE_APPARMOR, apparmor_is(p.label));
 	argv = allocate(((uint64_t)p.nargs + p.nenv + 2) * sizeof *argv);
 	envp = argv + p.nargs + 1;
 	payload_vectors(body, n, argv, envp);
