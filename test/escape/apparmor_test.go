@@ -30,9 +30,14 @@ func TestAppArmorAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { victim.Process.Kill(); victim.Wait() }()
+	host, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tell := func(profile string) map[string]string {
-		args := []string{"-m", "--propagation", "private", execer, "-p", profile, "--", bin, fmt.Sprint(victim.Process.Pid), t.TempDir()}
-		cmd := exec.Command(unshare, args...)
+		const script = `mount -t tmpfs armor "$1" && exec "$2" -p "$3" -- "$4" "$5" "$1" "$6"`
+		cmd := exec.Command(unshare, "-m", "--propagation", "private", "sh", "-euc", script, "sh",
+			t.TempDir(), execer, profile, bin, fmt.Sprint(victim.Process.Pid), host)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()

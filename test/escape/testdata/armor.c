@@ -1,7 +1,9 @@
 /* armor.c: what a profile of AppArmor must refuse, tried one by one, each as a call
  * that does no harm where it is allowed. A line each: name, and "allowed" or the errno.
- * It runs with privilege, in a mount namespace of its own: nothing but the profile
- * stands before it. Arguments: the pid of a process outside, and an empty directory. */
+ * It runs with privilege: nothing but the profile stands before it. So it refuses to
+ * run in the host's mount namespace, and mounts nothing but on the given directory.
+ * Arguments: the pid of a process outside, a mount point that is a tmpfs, and what
+ * /proc/PID/ns/mnt is for the host. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,19 +58,35 @@ static long peek(pid_t pid)
 	return process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
 
+/* A namespace that can't be told counts as the host's. */
+static int in_namespace_of(const char *host)
+{
+	char own[64];
+	ssize_t n = readlink("/proc/self/ns/mnt", own, sizeof own - 1);
+
+	if (n <= 0 || strncmp(host, "mnt:[", 5))
+		return 1;
+	own[n] = 0;
+	return strcmp(own, host) == 0;
+}
+
 int main(int argc, char **argv)
 {
-	pid_t outside = argc > 2 ? atoi(argv[1]) : 0;
-	const char *dir = argc > 2 ? argv[2] : "";
+	pid_t outside;
+	const char *dir;
 
-	if (!outside)
+	if (argc != 4 || in_namespace_of(argv[3])) {
+		fputs("armor: not in a mount namespace of its own\n", stderr);
 		return 2;
+	}
+	outside = atoi(argv[1]);
+	dir = argv[2];
 	TRY("mount", mount("armor", dir, "tmpfs", 0, ""));
 	TRY("bind", mount("/usr", dir, NULL, MS_BIND, NULL));
-	TRY("remount", mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
+	TRY("remount", mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
 	TRY("fsopen", syscall(SYS_fsopen, "tmpfs", 0));
-	TRY("umount", umount2("/proc", MNT_DETACH));
-	TRY("pivot_root", syscall(SYS_pivot_root, ".", "."));
+	TRY("umount", umount2(dir, 0));
+	TRY("pivot_root", syscall(SYS_pivot_root, dir, dir));
 	TRY("unshare-user", unshare(CLONE_NEWUSER));
 	TRY("unshare-mount", unshare(CLONE_NEWNS));
 	TRY("sethostname", unshare(CLONE_NEWUTS) ? -1 : sethostname("armor", 5));
