@@ -212,6 +212,9 @@ func (a *app) profileStatus(ctx context.Context, args []string, asJSON bool) err
 		if err != nil {
 			return err
 		}
+		if s.OK {
+			s.Hint = "" // nothing has to be mended
+		}
 		doc.OK = doc.OK && s.OK
 		doc.Profiles = append(doc.Profiles, s)
 	}

@@ -200,12 +200,14 @@ systemctl restart user@$(id -u plain).service`,
 	},
 	{
 		Name: "apparmor", What: "AppArmor: a delegated user", User: "plain", Place: plan.Own,
-		Env:   env("JAILER_LIMITS", "required", "JAILER_LACKS", "root", "JAILER_REQUIRE", "all,apparmor-loaded"),
+		Env:   env("JAILER_LIMITS", "required", "JAILER_LACKS", "root", "JAILER_REQUIRE", "all,apparmor-loaded", "KILLS", "5"),
 		Setup: armor, Teardown: disarm,
 		Jobs: []plan.Job{
 			way("apparmor"),
 			tests("internal/pid1", "TestAppArmor"),
 			tests("test/run", "TestInside|TestTools"),
+			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
+			tests("test/crash", "TestKillLauncher"),
 		},
 	},
 	{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 const armorOff = `version = 1
@@ -102,7 +103,7 @@ func fromOutside(t *testing.T, c *jail.Caller) {
 	}
 	defer func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() }()
 	var job []jail.Process
-	if !jail.Eventually(jail.Deadline, func() bool {
+	if !jail.Eventually(need.Time(10*time.Second), func() bool {
 		job = jail.Living(t, func(p jail.Process) bool { return p.Cmdline == "sleep "+mark })
 		return len(job) == 1
 	}) {
@@ -123,7 +124,8 @@ type profileStatus struct {
 
 func status(t *testing.T, c *jail.Caller, code int) map[string]profileStatus {
 	t.Helper()
-	o := c.Do(t, jail.Job{Raw: true}, "apparmor", "status", "--json")
+	// Not of the launcher's: this copy of the program lies elsewhere.
+	o := c.Do(t, jail.Job{Raw: true}, "apparmor", "status", "--json", apparmor.Default)
 	var doc struct {
 		OK       bool
 		Profiles []profileStatus
@@ -194,4 +196,9 @@ func launcherProfile(t *testing.T) {
 	}
 	cmd = c.Exec(t.Context(), program, "run", "--state-dir", c.StateDir(), "--apparmor", "required", "--json", "--", "sh", "-c", label.Sh)
 	armored(t, jail.Finish(t, label, cmd), true)
+	cmd = c.Exec(t.Context(), program, "apparmor", "status", "--json")
+	o = jail.Finish(t, jail.Job{Raw: true}, cmd)
+	if o.Code != 0 || strings.Count(o.Stdout, `"changed":"no"`) != 2 {
+		t.Errorf("status of the installed program:\n%s", o)
+	}
 }
