@@ -206,6 +206,7 @@ systemctl restart user@$(id -u plain).service`,
 			way("apparmor"),
 			tests("internal/pid1", "TestAppArmor"),
 			tests("test/run", "TestInside|TestTools"),
+			tests("test/tty", "TestTerminal|TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
 		},
@@ -215,7 +216,7 @@ systemctl restart user@$(id -u plain).service`,
 		Env:   env("JAILER_CALLERS", "self", "JAILER_REQUIRE", "all,apparmor-loaded"),
 		Setup: armor, Teardown: disarm,
 		Jobs: []plan.Job{
-			way("armorroot"),
+			way("armorroot"), armorLabels,
 			tests("test/escape", "TestAppArmorAlone|TestHostFeatures"),
 			tests("internal/pid1", "TestAppArmor"),
 		},
@@ -230,6 +231,26 @@ cp /bed/tree/bin/jailer /usr/local/bin/jailer
 test -s /etc/apparmor.d/jailer-default
 /usr/local/bin/jailer apparmor status
 `
+
+// armorLabels are those of a jail whose user has a range of ids, for which PID 1's
+// profile permits more; and of one whose launcher is unconfined only by its own
+// profile, where the kernel lets no other change as it likes (a sysctl of Linux 6.7).
+var armorLabels = plan.Job{Name: "labels", Limit: 5 * time.Minute, Argv: []string{"/bin/sh", "-euxc", `
+policy=/run/armor.toml
+printf 'version = 1\nextends = "builtin"\n[limits]\nenforce = "best-effort"\n[profiles.wide]\nextends = "default"\nids = "range"\n' >$policy
+label() {
+	[ "$(runuser -u "$1" -- "$2" run --policy $policy --profile "$3" --timeout 2m --apparmor required -- cat /proc/self/attr/apparmor/current)" = \
+		"jailer-default//&jailer-default//job (enforce)" ]
+}
+label ranged /usr/local/bin/jailer wide
+sysctl -qw kernel.apparmor_restrict_unprivileged_unconfined=1
+label plain /usr/local/bin/jailer default
+label plain /bed/tree/bin/jailer default || echo "refused without the launcher's profile"
+label root /bed/tree/bin/jailer default || echo "refused without the launcher's profile"
+sysctl -qw kernel.apparmor_restrict_unprivileged_unconfined=0
+rm $policy
+exit 1
+`}}
 
 const disarm = `
 apparmor_parser -R /etc/apparmor.d/jailer-default /etc/apparmor.d/jailer
