@@ -14,7 +14,7 @@ import (
 // exec, at which the kernel changes the label.
 const labelWait = 10 * time.Second
 
-const labelHint = "load both profiles again (as root, `jailer apparmor load`) and start jailer from no profile but its own; or set apparmor = \"off\" in the policy"
+const labelHint = "as root, `jailer apparmor load` by the installed program, and start that one, under no profile but its own; or set apparmor = \"off\" in the policy"
 
 // chooseAppArmor decides on the profiles that are loaded now: libcontainer, given
 // the name of one that isn't, fails with an error that nobody understands, and

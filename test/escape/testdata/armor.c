@@ -86,7 +86,6 @@ int main(int argc, char **argv)
 	TRY("remount", mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
 	TRY("fsopen", syscall(SYS_fsopen, "tmpfs", 0));
 	TRY("umount", umount2(dir, 0));
-	TRY("pivot_root", syscall(SYS_pivot_root, dir, dir));
 	TRY("unshare-user", unshare(CLONE_NEWUSER));
 	TRY("unshare-mount", unshare(CLONE_NEWNS));
 	TRY("sethostname", unshare(CLONE_NEWUTS) ? -1 : sethostname("armor", 5));
@@ -108,9 +107,9 @@ int main(int argc, char **argv)
 	TRY("write-sys-module", open_only("/sys/module/printk/parameters/time", O_WRONLY));
 	TRY("security", open_only("/sys/kernel/security/lsm", O_RDONLY));
 	TRY("security-policy", open_only("/sys/kernel/security/apparmor/.replace", O_WRONLY));
-	TRY("firmware", open_only("/sys/firmware/memmap", O_RDONLY));
-	TRY("debug", open_only("/sys/kernel/debug/sleep_time", O_RDONLY));
-	TRY("tracing", open_only("/sys/kernel/tracing/trace", O_RDONLY));
+	TRY("firmware", open_only("/sys/firmware", O_RDONLY));
+	TRY("debug", open_only("/sys/kernel/debug", O_RDONLY));
+	TRY("tracing", open_only("/sys/kernel/tracing", O_RDONLY));
 	/* What a command needs. */
 	TRY("+tcp", socket(AF_INET, SOCK_STREAM, 0));
 	TRY("+udp6", socket(AF_INET6, SOCK_DGRAM, 0));
@@ -119,5 +118,7 @@ int main(int argc, char **argv)
 	TRY("+own", kill(getppid(), 0));
 	TRY("+sysctl", open_only("/proc/sys/kernel/osrelease", O_RDONLY));
 	TRY("+status", open_only("/proc/self/status", O_RDONLY));
+	/* The last: the root of all would be the empty directory. */
+	TRY("pivot_root", syscall(SYS_pivot_root, dir, dir));
 	return 0;
 }
