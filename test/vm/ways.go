@@ -205,8 +205,8 @@ systemctl restart user@$(id -u plain).service`,
 		Jobs: []plan.Job{
 			way("apparmor"),
 			tests("internal/pid1", "TestAppArmor"),
-			tests("test/run", "TestInside|TestTools"),
-			tests("test/tty", "TestTerminal|TestReach"),
+			tests("test/run", "TestTools"),
+			tests("test/tty", "TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
 		},
@@ -267,6 +267,22 @@ apparmor_parser -R /etc/apparmor.d/jailer-default /etc/apparmor.d/jailer
 rm /etc/apparmor.d/jailer-default /etc/apparmor.d/jailer /usr/local/bin/jailer
 `
 
+// in leaves out what the guest of a suite can't be, and says so: the AppArmor of
+// bookworm, 3.0, knows neither user namespaces nor a profile for the launcher.
+func in(suite string, p plan.Plan) (plan.Plan, error) {
+	p.Ways = slices.DeleteFunc(slices.Clone(p.Ways), func(w plan.Way) bool {
+		young := suite == "bookworm" && strings.Contains(w.Env["JAILER_REQUIRE"], "apparmor-loaded")
+		if young {
+			fmt.Printf("vm: NOT SHOWN in %s, whose AppArmor is older than 4.0: the way %s\n", suite, w.Name)
+		}
+		return young
+	})
+	if len(p.Ways) == 0 {
+		return p, errors.New("nothing to run")
+	}
+	return p, nil
+}
+
 // waysOf is the plan: all ways or only some, in the big ones the whole suite if
 // all, or only the jobs of some packages.
 func waysOf(only, job string, all bool) (plan.Plan, error) {
@@ -282,7 +298,7 @@ func waysOf(only, job string, all bool) (plan.Plan, error) {
 		p.Ways = slices.Clone(ways)
 	}
 	for i, w := range p.Ways {
-		if all && len(w.Jobs) > 2 {
+		if all && (w.Name == "root" || w.Name == "delegated") {
 			own := slices.DeleteFunc(slices.Clone(w.Jobs), func(j plan.Job) bool {
 				return slices.ContainsFunc(allJobs, func(k plan.Job) bool { return j.Name == k.Name })
 			})
