@@ -52,8 +52,11 @@ func (r *run) commandError(err error) error {
 		Message: "PID 1 could not set the job up", Err: err,
 		Hint: "run `jailer doctor`",
 	}
-	if se.Stage == pid1.StageAppArmor || se.Stage == pid1.StageStack {
+	switch {
+	case se.Stage == pid1.StageAppArmor || se.Stage == pid1.StageStack:
 		e.Hint = labelHint
+	case r.armor && (se.Errno == unix.EPERM || se.Errno == unix.EACCES):
+		e.Hint = "is the loaded AppArmor profile this program's? `jailer apparmor status` tells, and `jailer apparmor load` replaces it"
 	}
 	return e
 }
