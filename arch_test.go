@@ -33,15 +33,16 @@ var imports = map[string][]string{
 	"spec":                {"limits", "seccomp", "netns", "rootfs"},
 	"cgroup":              {"limits"},
 	"internal/container":  {},
+	"internal/apparmor":   {"profiles"},
 	"internal/pid1":       {},
 	"internal/stream":     {"."},
 	"internal/state":      {"cgroup"},
-	"internal/host":       {"cgroup", "netns", "seccomp"},
+	"internal/host":       {"cgroup", "netns", "seccomp", "internal/apparmor"},
 	"internal/terminal":   {},
 	"internal/launch": {
 		".", "limits", "policy", "spec", "cgroup", "seccomp", "seccomp/bpf", "seccomp/compiled", "netns", "rootfs",
 		"profiles", "internal/container", "internal/host", "internal/pid1", "internal/state", "internal/stream", "internal/strictjson",
-		"internal/terminal",
+		"internal/terminal", "internal/apparmor",
 	},
 	"cmd/jailer": {"*"},
 }

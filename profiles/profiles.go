@@ -1,5 +1,5 @@
-// Package profiles holds jailer's data: seccomp profiles in OCI form and the
-// built-in policy. It is data and its names only; the packages that read it own its
+// Package profiles holds jailer's data: seccomp profiles in OCI form, AppArmor
+// profiles and the built-in policy. It is data and its names only; the packages that read it own its
 // meaning.
 package profiles
 
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// FS holds seccomp/NAME.json and policy/builtin.toml.
+// FS holds seccomp/NAME.json, apparmor/NAME and policy/builtin.toml.
 //
-//go:embed seccomp/*.json policy/*.toml
+//go:embed seccomp/*.json apparmor/* policy/*.toml
 var FS embed.FS
 
 // Seccomp gives the names of the seccomp profiles, sorted.

@@ -109,7 +109,7 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 		UIDRange:   plan.UIDRange,
 		Seccomp:    plan.Seccomp,
 		Filter:     host.Filter{Path: plan.SeccompPath},
-		AppArmor:   plan.AppArmor == policy.AppArmorRequired,
+		AppArmor:   plan.AppArmor,
 		Rootfs:     plan.Rootfs.Name, RootPath: plan.Rootfs.Path,
 		Require:  plan.Require,
 		StateDir: a.stateDir, RuntimeDir: a.xdg,

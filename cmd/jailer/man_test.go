@@ -65,8 +65,13 @@ func flagsOf(c *cobra.Command) []string {
 // TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
 // round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}} {
+	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}} {
 		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
+	}
+	for _, name := range manFlags(t, "apparmor", "status") {
+		if !slices.Contains(manFlags(t, "apparmor", "load"), name) {
+			t.Errorf("jailer apparmor status has --%s, and its page describes the flags of load", name)
+		}
 	}
 }
 
@@ -145,6 +150,10 @@ func TestManDocuments(t *testing.T) {
 		want = append(want, members(reflect.TypeFor[seccomp.Line](), "")...)
 		want = slices.DeleteFunc(want, func(s string) bool { return s == "syscall" })
 		compare(t, terms(pageSections(t, "seccomp")["DOCUMENT"]), want)
+	})
+	t.Run("profiles", func(t *testing.T) {
+		want := append(members(reflect.TypeFor[profileState](), ""), "loaded", "program", "path")
+		compare(t, terms(pageSections(t, "apparmor")["DOCUMENT"]), want)
 	})
 	t.Run("request", func(t *testing.T) {
 		section := sections["REQUEST DOCUMENT"]

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/jailer-project/jailer/internal/apparmor"
 )
 
 // TestScripts runs testdata/*.txtar with the real program: re-executing the test
@@ -52,8 +54,11 @@ func TestScripts(t *testing.T) {
 			"json":   wantJSON,
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "root" {
+			switch cond {
+			case "root":
 				return os.Geteuid() == 0, nil
+			case "apparmor":
+				return apparmor.Enabled(os.DirFS("/"))
 			}
 			return false, errors.New("unknown condition " + cond)
 		},

@@ -48,6 +48,7 @@ func Catalog() []Entry {
 		{ID: "seccomp.kernel"},
 		{ID: "seccomp.profile"},
 		{ID: "apparmor"},
+		{ID: "apparmor.profile"},
 		{ID: "landlock"},
 		{ID: "ids.subuid"},
 		{ID: "ids.newuidmap"},

@@ -90,7 +90,7 @@ func reasons(t *testing.T, dir, field, variable string, pass ...string) []string
 					if !ok {
 						continue
 					}
-					if k, ok := kv.Key.(*ast.Ident); ok && k.Name == field && ofType(n, "Error", "Unavailable") {
+					if k, ok := kv.Key.(*ast.Ident); ok && k.Name == field && ofType(n, "Error", "Unavailable", "Reason") {
 						take(kv.Value)
 					}
 				}
@@ -132,8 +132,10 @@ func source(t *testing.T, fset *token.FileSet, e ast.Expr) string {
 // catalogue: whoever reads one must find it in doctor's output or in the page.
 func TestReasonsOfRefusals(t *testing.T) {
 	var all []string
-	// f.ID is one of our own findings', u.ID the cgroup package's.
-	launch := reasons(t, "../launch", "Reason", "", "f.ID", "u.ID")
+	// f.ID is one of our own findings', u.ID the cgroup package's, why.ID the
+	// apparmor package's.
+	launch := reasons(t, "../launch", "Reason", "", "f.ID", "u.ID", "why.ID")
+	all = append(all, reasons(t, "../apparmor", "ID", "")...)
 	all = append(all, launch...)
 	// What is added to id is "." + a controller.
 	groups := reasons(t, "../../cgroup", "ID", "id", "id", `strings.Cut(line, ":")`)

@@ -9,7 +9,7 @@ type Want struct {
 	UIDRange   [2]uint32 // root.uid_range; zero for none
 	Seccomp    string    // name of the seccomp profile
 	Filter     Filter    // what it is
-	AppArmor   bool      // apparmor = "required"
+	AppArmor   string    // "required", "auto" or "off"
 	Rootfs     string    // its name
 	RootPath   string    // its directory; "" for the view of the host
 	Require    []string  // what must be enforced for a run to start
@@ -48,7 +48,8 @@ func (h *Host) Check(w Want) []Finding {
 	out = append(out, h.freshProc(t))
 	out = append(out, h.cgroups(w)...)
 	out = append(out, h.seccomp(w)...)
-	out = append(out, h.appArmor(w), h.landlock())
+	out = append(out, h.appArmor(w)...)
+	out = append(out, h.landlock())
 	out = append(out, h.ids(w)...)
 	out = append(out, h.rootfs(w, uid, gid)...)
 	out = append(out, h.stateDir(w), h.corePattern())
@@ -111,7 +112,13 @@ func required(w Want, found []Finding) []Finding {
 		case "memory", "pids", "cpu":
 			f.State, by = state("cgroup.memory", "cgroup.pids", "cgroup.cpu")
 		case "workspace": // a tmpfs of the jail's own, always
-		case "apparmor", "landlock":
+		case "apparmor":
+			f.State, by = state("apparmor", "apparmor.profile")
+			if w.AppArmor == "off" {
+				f.State, f.Reason, by = No, "the profile says apparmor = \"off\"", ""
+				f.Hint = `set apparmor = "required" in the profile`
+			}
+		case "landlock":
 			f.State, f.Reason = No, "this version of jailer doesn't apply it"
 			f.Hint = "take it out of the profile's require list"
 		default:

@@ -44,7 +44,7 @@ var hostCases = []hostCase{
 		},
 		failed: []string{"userns.apparmor", "userns.create"},
 		says: []says{
-			{"userns.apparmor", No, "", []string{"AppArmor restricts", "apparmor_parser -r", `"/opt/bin/jailer"`, "userns,", "kernel.apparmor_restrict_unprivileged_userns=0"}},
+			{"userns.apparmor", No, "", []string{"AppArmor restricts", "/opt/bin/jailer apparmor load --install", "kernel.apparmor_restrict_unprivileged_userns=0"}},
 			{"userns.create", No, "", []string{"see userns.apparmor", "permission denied"}},
 		},
 	},
@@ -66,7 +66,7 @@ var hostCases = []hostCase{
 			h.Try = func(int, int) Trial { return Trial{stepRun, errors.New("killed")} }
 		},
 		failed: []string{"userns.create"},
-		says:   []says{{"userns.apparmor", Unknown, "", []string{"apparmor_parser"}}, {"userns.create", Unknown, "", nil}},
+		says:   []says{{"userns.apparmor", Unknown, "", []string{"apparmor load"}}, {"userns.create", Unknown, "", nil}},
 	},
 	{
 		name: "user namespaces off", uid: 1000,
@@ -422,9 +422,9 @@ var hostCases = []hostCase{
 		name: "AppArmor and Landlock required", uid: 0,
 		set: func(_ *Host, files fstest.MapFS, w *Want) {
 			files["sys/module/apparmor/parameters/enabled"] = file("Y\n")
-			w.AppArmor, w.Require = true, []string{"apparmor", "landlock", "moon"}
+			w.AppArmor, w.Require = "required", []string{"apparmor", "landlock", "moon"}
 		},
-		failed: []string{"apparmor", "require.apparmor", "require.landlock", "require.moon"},
+		failed: []string{"apparmor.profile", "require.apparmor", "require.landlock", "require.moon"},
 	},
 	{
 		name: "no Landlock", uid: 0,

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/internal/apparmor"
 )
 
 const seccompActions = "/proc/sys/kernel/seccomp/actions_avail"
@@ -53,28 +55,32 @@ func seccompFilter() error {
 	return nil
 }
 
-// appArmor is a report: this version applies no profile of its own, so it is
-// never "yes", and a run that requires one is refused.
-func (h *Host) appArmor(w Want) Finding {
-	f := Finding{ID: "apparmor", State: No, Needed: w.AppArmor, Where: "/sys/module/apparmor/parameters/enabled"}
-	v, err := h.read(f.Where)
-	switch {
-	case absent(err):
-		f.Reason = "this kernel has no AppArmor"
-	case err != nil:
-		f.State, f.Reason = Unknown, "can't be read: "+cause(err)
-	case v != "Y":
-		f.Reason = "AppArmor is switched off"
-	default:
-		f.Reason = "AppArmor is on, but this version of jailer applies no profile of its own"
+// appArmor says whether jails can run under jailer's profiles: a report, unless the
+// policy requires them.
+func (h *Host) appArmor(w Want) []Finding {
+	on := Finding{ID: "apparmor", State: Yes, Needed: w.AppArmor == "required", Where: "/sys/module/apparmor/parameters/enabled", Reason: "AppArmor is on"}
+	profile := Finding{
+		ID: "apparmor.profile", State: Yes, Needed: on.Needed,
+		Where: "/sys/kernel/security/apparmor/policy/profiles", Reason: apparmor.Default + " is loaded and enforced",
 	}
-	if w.AppArmor {
-		f.Hint = `set apparmor = "auto" in the profile, and don't ask for it with --apparmor`
+	why := apparmor.Ready(h.FS)
+	if why == nil {
+		return []Finding{on, profile}
 	}
-	return f
+	state := No
+	if why.Unknown {
+		state = Unknown
+	}
+	f := &profile
+	if why.ID == on.ID {
+		f = &on
+		profile.State, profile.Needed, profile.Reason, profile.Hint = state, false, "rests on apparmor", "see apparmor"
+	}
+	f.State, f.Reason, f.Hint = state, why.Text, why.Hint
+	return []Finding{on, profile}
 }
 
-// landlock is a report too.
+// landlock is a report.
 func (h *Host) landlock() Finding {
 	f := Finding{ID: "landlock", State: Yes, Where: "landlock_create_ruleset(2)"}
 	abi, err := h.Landlock()

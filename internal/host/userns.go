@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +62,13 @@ func (h *Host) switchClone() Finding {
 	return f
 }
 
+// RestrictsNamespaces tells whether AppArmor denies user namespaces to programs
+// without a profile.
+func (h *Host) RestrictsNamespaces() bool {
+	v, err := h.read(sysctlAppArmor)
+	return v != "0" && !absent(err)
+}
+
 func (h *Host) switchAppArmor() Finding {
 	f := Finding{ID: "userns.apparmor", Needed: true, State: Yes, Where: sysctlAppArmor}
 	v, err := h.read(sysctlAppArmor)
@@ -83,15 +89,14 @@ func (h *Host) switchAppArmor() Finding {
 	return f
 }
 
-// appArmorHint is a profile that confines nothing and grants userns, which is
+// appArmorHint loads a profile that confines nothing and grants userns, which is
 // how Ubuntu ships such programs itself.
 func (h *Host) appArmorHint() string {
 	exe := h.Exe
 	if exe == "" {
 		exe = "/usr/local/bin/jailer"
 	}
-	return fmt.Sprintf(`printf 'abi <abi/4.0>,\nprofile jailer "%s" flags=(unconfined) {\n  userns,\n}\n' > /etc/apparmor.d/jailer && `+
-		"apparmor_parser -r /etc/apparmor.d/jailer, or, for every program, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", exe)
+	return exe + " apparmor load --install as root, or, for every program, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 }
 
 // userNamespaces adds to the switches what a real attempt shows.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/limits"
 )
@@ -30,6 +31,9 @@ func (r *run) payload() *pid1.Payload {
 		Filters:  [][]byte{r.filter},
 		Args:     r.plan.Argv,
 		Env:      r.environment(),
+	}
+	if r.armor {
+		p.AppArmor = pid1.AppArmor{Label: apparmor.PID1Label, Stack: apparmor.Job, JobLabel: apparmor.JobLabel}
 	}
 	if tty := r.o.TTY; tty != nil {
 		p.Cols, p.Rows = tty.Size.Cols, tty.Size.Rows

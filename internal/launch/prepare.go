@@ -58,12 +58,8 @@ func (r *run) probe() error {
 	if err := probeUserNamespaces(); err != nil {
 		return err
 	}
-	if r.plan.AppArmor == "required" {
-		return &jailer.Error{
-			Code: jailer.CodeIsolationUnavailable, Reason: "apparmor",
-			Message: "AppArmor is required, and this version can't apply it",
-			Hint:    `leave --apparmor out, and set apparmor = "auto" in the profile`,
-		}
+	if err := r.chooseAppArmor(); err != nil {
+		return err
 	}
 	if err := r.chooseIDs(); err != nil {
 		return err

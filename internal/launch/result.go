@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
 )
@@ -119,6 +120,9 @@ func (r *run) isolation() jailer.Isolation {
 	i := jailer.Isolation{
 		UserNS: true, NetNS: true, Seccomp: r.plan.Seccomp,
 		Limits: map[string]string{"workspace": "tmpfs"},
+	}
+	if r.armor {
+		i.AppArmor = apparmor.Default
 	}
 	if r.base == nil {
 		i.Limits["memory"], i.Limits["pids"], i.Limits["cpuTime"] = "rlimit", "rlimit", "rlimit"

@@ -34,6 +34,7 @@ type run struct {
 	base   *cgroup.Base // nil: best effort, rlimits stand in
 	filter []byte       // compiled, as PID 1 will load it
 	ids    ids
+	armor  bool // PID 1 and the command run under AppArmor's profiles
 
 	session    *state.Session
 	cgroupName string

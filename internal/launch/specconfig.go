@@ -5,6 +5,7 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/netns"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
@@ -24,6 +25,9 @@ func (r *run) specConfig(layout rootfs.Layout) (spec.Config, error) {
 		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
 		IDs:       r.ids.spec(),
 		Rlimits:   r.rlimits(),
+	}
+	if r.armor {
+		c.AppArmor = apparmor.Default
 	}
 	if tty := r.o.TTY; tty != nil {
 		c.Terminal = &spec.Terminal{Cols: tty.Size.Cols, Rows: tty.Size.Rows}

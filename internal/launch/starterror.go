@@ -47,11 +47,18 @@ func (r *run) commandError(err error) error {
 			return e
 		}
 	}
-	return &jailer.Error{
+	e := &jailer.Error{
 		Code: jailer.CodeIsolationUnavailable, Reason: "pid1." + se.Stage.String(),
 		Message: "PID 1 could not set the job up", Err: err,
 		Hint: "run `jailer doctor`",
 	}
+	switch {
+	case se.Stage == pid1.StageAppArmor || se.Stage == pid1.StageStack:
+		e.Hint = labelHint
+	case r.armor && (se.Errno == unix.EPERM || se.Errno == unix.EACCES):
+		e.Hint = "is the loaded AppArmor profile this program's? `jailer apparmor status` tells, and `jailer apparmor load` replaces it"
+	}
+	return e
 }
 
 // startError finds the reason in what libcontainer says; it has no typed errors.
@@ -64,6 +71,9 @@ func startError(err error) error {
 		// isolation is not in doubt, and the next try may find more.
 		e.Code, e.Reason, e.Retryable = jailer.CodeInternal, "host.resources", true
 		e.Hint = "raise the launcher's limits (ulimit -n 256, ulimit -u), or wait until the host has more to give"
+	case strings.Contains(text, "apparmor"):
+		// The launcher is under a profile that doesn't let it change to ours.
+		e.Reason, e.Hint = "apparmor.profile", labelHint
 	case strings.Contains(text, `"proc"`) && strings.Contains(text, "operation not permitted"):
 		// mount_too_revealing(): a fresh procfs is refused where the outer one
 		// is partly covered, as Docker and Podman do.

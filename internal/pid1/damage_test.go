@@ -127,7 +127,7 @@ func TestPayloadRefused(t *testing.T) {
 		append []byte
 		change func(*Payload)
 	}{
-		{name: "unknown type", append: tlv(16, 1)},
+		{name: "unknown type", append: tlv(19, 1)},
 		{name: "type 0", append: tlv(0)},
 		{name: "type 32 (shift)", append: tlv(33)},
 		{name: "type 65535", append: tlv(65535)},
@@ -138,6 +138,13 @@ func TestPayloadRefused(t *testing.T) {
 		{name: "terminal without rows", append: tlv(tlvTerminal, 80, 0, 0, 0)},
 		{name: "terminal cut short", append: tlv(tlvTerminal, 80, 0, 24)},
 		{name: "doubled terminal", change: func(p *Payload) { p.Cols, p.Rows = 80, 24 }, append: tlv(tlvTerminal, 80, 0, 24, 0)},
+		{name: "label with a line end", append: tlv(tlvLabel, 'a', '\n', 0)},
+		{name: "empty label", append: tlv(tlvStack, 0)},
+		{name: "long label", append: tlv(tlvJobLabel, append(bytes.Repeat([]byte{'a'}, 256), 0)...)},
+		{name: "doubled label", change: armored(nil), append: tlv(tlvLabel, 'a', 0)},
+		{name: "no profile for the job", change: armored(func(a *AppArmor) { a.Stack = "" })},
+		{name: "no label for the job", change: armored(func(a *AppArmor) { a.JobLabel = "" })},
+		{name: "no label for PID 1", change: armored(func(a *AppArmor) { a.Label = "" })},
 		{name: "reserved field", append: []byte{tlvEnv, 0, 1, 0, 4, 0, 0, 0, 'A', '=', 'b', 0}},
 		{name: "padding", append: []byte{tlvEnv, 0, 0, 0, 3, 0, 0, 0, 'A', '=', 0, 1}},
 		{name: "length beyond the end", append: []byte{tlvEnv, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
@@ -198,6 +205,16 @@ func TestPayloadRefused(t *testing.T) {
 	}
 }
 
+// armored asks for AppArmor, with a fault.
+func armored(fault func(*AppArmor)) func(*Payload) {
+	return func(p *Payload) {
+		p.AppArmor = AppArmor{"one (enforce)", "two", "one//&two (enforce)"}
+		if fault != nil {
+			fault(&p.AppArmor)
+		}
+	}
+}
+
 func bytesRepeat(b []byte, n int) (r [][]byte) {
 	for range n {
 		r = append(r, b)
@@ -241,6 +258,9 @@ func FuzzPayload(f *testing.F) {
 	onTerminal := sh("exit 0")
 	onTerminal.Cols, onTerminal.Rows = 80, 24
 	f.Add(body(f, onTerminal))
+	underProfile := sh("exit 0")
+	armored(nil)(&underProfile)
+	f.Add(body(f, underProfile))
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
 	h := startHarness(f, bin)

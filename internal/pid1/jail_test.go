@@ -88,6 +88,11 @@ func stage() error {
 			return err
 		}
 	}
+	if p := os.Getenv("PID1_PROFILE"); p != "" { // as libcontainer does it
+		if err := os.WriteFile("/proc/thread-self/attr/apparmor/exec", []byte("exec "+p), 0); err != nil {
+			return err
+		}
+	}
 	return unix.Exec("/proc/self/fd/4", []string{"/proc/self/fd/4"}, nil)
 }
 
@@ -101,6 +106,7 @@ type jail struct {
 type options struct {
 	stage  string     // PID1_STAGE
 	ids    bool       // range mode: two ids are mapped
+	armor  string     // AppArmor profile of PID 1
 	devpts string     // "free" or "full": an instance of its own on /dev/pts, for one terminal
 	extra  []*os.File // descriptors 5…
 	cgroup *os.File   // directory that PID 1 starts in (v2)
@@ -135,6 +141,9 @@ func boot(t testing.TB, o options) *jail {
 	if o.ids {
 		size = 2001
 		cmd.Env = append(cmd.Env, "PID1_RANGE=1")
+	}
+	if o.armor != "" {
+		cmd.Env = append(cmd.Env, "PID1_PROFILE="+o.armor)
 	}
 	if o.devpts != "" {
 		cmd.Env = append(cmd.Env, "PID1_DEVPTS="+o.devpts)

@@ -29,6 +29,9 @@ const (
 	tlvArg         = 13
 	tlvEnv         = 14
 	tlvTerminal    = 15
+	tlvLabel       = 16
+	tlvStack       = 17
+	tlvJobLabel    = 18
 )
 
 // Flags say how the job is cloned and what its absence would be refused for.
@@ -74,12 +77,21 @@ type Payload struct {
 	Umask          uint32
 	Cwd            string   // absolute
 	Filters        [][]byte // arrays of struct sock_filter, loaded in this order
+	AppArmor       AppArmor
 	Args           []string // Args[0] is looked for in the PATH of Env if it has no slash
 	Env            []string // K=V
 
 	// Cols and Rows, both or none, give the job a terminal of its own. The first
 	// report then is Terminal.
 	Cols, Rows uint16
+}
+
+// AppArmor is the confinement of PID 1 and the job; all members or none. PID 1
+// refuses to start a job under any other label.
+type AppArmor struct {
+	Label    string // PID 1's own, as attr/current shows it: "NAME (MODE)"
+	Stack    string // profile that the job's process adds to it
+	JobLabel string // what then must be the job's
 }
 
 // Encode gives header and body. Its errors are the mistakes that would change the
@@ -121,6 +133,17 @@ func (p *Payload) Encode() ([]byte, error) {
 	var err error
 	if b, err = appendString(b, tlvCwd, "cwd", p.Cwd); err != nil {
 		return nil, err
+	}
+	for _, s := range []struct {
+		typ  uint16
+		text string
+	}{{tlvLabel, p.AppArmor.Label}, {tlvStack, p.AppArmor.Stack}, {tlvJobLabel, p.AppArmor.JobLabel}} {
+		if s.text == "" {
+			continue
+		}
+		if b, err = appendString(b, s.typ, "AppArmor label", s.text); err != nil {
+			return nil, err
+		}
 	}
 	for _, a := range p.Args {
 		if b, err = appendString(b, tlvArg, "argument", a); err != nil {

@@ -25,6 +25,7 @@ const (
 	StageDied      Stage = 13 // killed before its exec; WaitStatus says how
 	StageWait      Stage = 14
 	StageTerminal  Stage = 15
+	StageAppArmor  Stage = 16
 
 	StageCgroupNS    Stage = 32
 	StageSetIDs      Stage = 33
@@ -42,6 +43,7 @@ const (
 	StageFilter      Stage = 45 // Detail: index in Payload.Filters
 	StageExec        Stage = 46
 	StageCTTY        Stage = 47
+	StageStack       Stage = 48
 )
 
 // stageNames has the names of src/protocol.h, in lower case and without "STAGE_".
@@ -50,13 +52,13 @@ var stageNames = map[Stage]string{
 	StagePDeathSig: "pdeathsig", StagePair: "pair", StageClone: "clone",
 	StageUIDMap: "uidmap", StageSetgroups: "setgroups", StageGIDMap: "gidmap",
 	StageCgroup: "cgroup", StageRelease: "release", StageControl: "control",
-	StageDied: "died", StageWait: "wait", StageTerminal: "terminal",
+	StageDied: "died", StageWait: "wait", StageTerminal: "terminal", StageAppArmor: "apparmor",
 	StageCgroupNS: "cgroupns", StageSetIDs: "setids", StageIDs: "ids",
 	StageSetsid: "setsid", StageSignals: "signals", StageRlimit: "rlimit",
 	StageAffinity: "affinity", StageBounding: "bounding", StageAmbient: "ambient",
 	StageCapset: "capset", StageNoNewPrivs: "no_new_privs",
 	StageDescriptors: "descriptors", StageCwd: "cwd", StageFilter: "filter",
-	StageExec: "exec", StageCTTY: "ctty",
+	StageExec: "exec", StageCTTY: "ctty", StageStack: "stack",
 }
 
 // String gives the stage's name in messages.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
@@ -87,12 +89,22 @@ func TestIDRange(t *testing.T) {
 // A profile that asks for what this program or host has not.
 func TestUnavailableProfile(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		armor := apparmor.Ready(os.DirFS("/"))
+		reason := ""
+		if armor != nil {
+			reason = armor.ID
+		}
 		for name, tc := range map[string]struct{ toml, reason, word string }{
-			"apparmor":      {`apparmor = "required"`, "apparmor", "AppArmor"},
+			"apparmor":      {`apparmor = "required"`, reason, "AppArmor"},
 			"landlock":      {`require = ["landlock"]`, "require.landlock", "landlock"},
 			"need apparmor": {`require = ["apparmor"]`, "require.apparmor", "apparmor"},
+			// What is switched off can't be had, whatever is loaded.
+			"off and needed": {"apparmor = \"off\"\nrequire = [\"apparmor\"]", "require.apparmor", "apparmor"},
 		} {
 			t.Run(name, func(t *testing.T) {
+				if strings.HasSuffix(name, "apparmor") {
+					need.Feature(t, "apparmor-missing", armor != nil, "this host has the profile loaded")
+				}
 				p := c.WithPolicy(t, "asks.toml", jail.BestEffort+"[profiles.asks]\nextends = \"default\"\n"+tc.toml+"\n")
 				refused(t, p.Run(t, flags("--profile", "asks")), jailer.CodeIsolationUnavailable, tc.reason, tc.word)
 			})

@@ -145,7 +145,7 @@ func TestKey(t *testing.T) {
 
 func TestWaysAreNamed(t *testing.T) {
 	for _, w := range ways {
-		if w.Env["JAILER_REQUIRE"] != "all" || w.What == "" || len(w.Jobs) == 0 || w.Jobs[0].Name != "test/ways" {
+		if !slices.Contains(strings.Split(w.Env["JAILER_REQUIRE"], ","), "all") || w.What == "" || len(w.Jobs) == 0 || w.Jobs[0].Name != "test/ways" {
 			t.Errorf("%+v", w)
 		}
 	}
@@ -157,5 +157,18 @@ func TestWaysAreNamed(t *testing.T) {
 	p, err := waysOf("root", "", true)
 	if err != nil || !slices.ContainsFunc(p.Ways[0].Jobs, func(j plan.Job) bool { return j.Name == "guest" }) || len(p.Ways[0].Jobs) != len(allJobs)+2 {
 		t.Errorf("all of root: %+v, %v", p, err)
+	}
+	if p, err = waysOf("apparmor,root", "", false); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := in("trixie", p); err != nil || len(q.Ways) != 2 {
+		t.Errorf("in trixie: %+v, %v", q, err)
+	}
+	if q, err := in("bookworm", p); err != nil || len(q.Ways) != 1 || q.Ways[0].Name != "root" || len(p.Ways) != 2 {
+		t.Errorf("in bookworm: %+v, %v", q, err)
+	}
+	p.Ways = p.Ways[:1]
+	if _, err := in("bookworm", p); err == nil {
+		t.Error("in bookworm nothing is left, and that is no error")
 	}
 }

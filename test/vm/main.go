@@ -87,6 +87,9 @@ func run(ctx context.Context, args []string) error {
 // test is one boot, and the judgement.
 func test(ctx context.Context, m machine, suite, only, job string, all bool, limit time.Duration) error {
 	p, err := waysOf(only, job, all)
+	if err == nil {
+		p, err = in(suite, p)
+	}
 	if err != nil {
 		return err
 	}

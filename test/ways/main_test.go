@@ -11,6 +11,8 @@
 //	ranged     a user with a range in /etc/subuid, delegated
 //	nouserns   user.max_user_namespaces is 0
 //	noclone    kernel.unprivileged_userns_clone is 0
+//	apparmor   the delegated user, with jailer's AppArmor profiles loaded
+//	armorroot  root with them, and the program installed where the launcher's is attached
 //
 // A way that refuses must refuse before the command starts, with the reason, the
 // file and what mends it; where some policy can still run it, that is the control.
@@ -40,6 +42,8 @@ var ways = map[string]func(*testing.T){
 	"ranged":    ranged,
 	"nouserns":  noUserNamespaces,
 	"noclone":   noClone,
+	"apparmor":  appArmor,
+	"armorroot": appArmorRoot,
 }
 
 func TestWay(t *testing.T) {

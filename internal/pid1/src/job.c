@@ -1,8 +1,9 @@
 /* job.c: from PID 1's child to the job. The order is the point: ids first (they
  * need the capabilities that a new user namespace gives), then everything is given
- * up, then what a path could reach, the filter last. Any error ends here; there is
+ * up, then what a path could reach, AppArmor's profile, the filter last. Any error ends here; there is
  * no way on to execve past one. */
 #include "job.h"
+#include "apparmor.h"
 #include "exec.h"
 #include "protocol.h"
 #include "sys.h"
@@ -144,6 +145,16 @@ static void enter(const char *cwd)
 		fail(STAGE_CWD, -EXDEV, 0);
 }
 
+/* After all that PID 1's profile permits and the job's doesn't, which dropping the
+ * bounding set is part of. PID 1's profile stays: no_new_privs forbids to leave it. */
+static void take_profile(const struct payload *p)
+{
+	if (!p->stack)
+		return;
+	must(STAGE_STACK, apparmor_stack(p->stack));
+	must(STAGE_STACK, apparmor_is(p->job_label));
+}
+
 static void load_filters(const struct payload *p)
 {
 	for (uint32_t i = 0; i < p->nfilters; i++) {
@@ -175,6 +186,7 @@ void job_run(const struct payload *p, char **argv, char **envp, int status, int 
 	drop_capabilities();
 	close_descriptors();
 	enter(p->cwd);
+	take_profile(p);
 	load_filters(p);
 	error = exec_search(argv, envp, &detail);
 	fail(STAGE_EXEC, error, detail);

@@ -70,6 +70,18 @@ static int is_map(const struct record *r)
 	return 1;
 }
 
+/* A name of AppArmor's: what could end the word, or begin another, in a write to
+ * attr/current has no place in it. */
+static int is_label(const struct record *r)
+{
+	if (!is_string(r) || r->len < 2 || r->len > MAX_LABEL)
+		return 0;
+	for (uint32_t i = 0; i < r->len - 1; i++)
+		if (r->data[i] < ' ' || r->data[i] > '~')
+			return 0;
+	return 1;
+}
+
 static int is_fd(const struct record *r)
 {
 	/* 0-2 are the job's, 3 the control socket, 4 is closed by now. */
@@ -152,6 +164,14 @@ static int take(struct payload *p, const struct record *r)
 		p->cols = u32(r->data) & 0xffff;
 		p->rows = u32(r->data) >> 16;
 		return p->cols && p->rows ? 0 : -1;
+	case TLV_LABEL:
+	case TLV_STACK:
+	case TLV_JOB_LABEL:
+		if (!is_label(r))
+			return -1;
+		*(r->type == TLV_LABEL ? &p->label : r->type == TLV_STACK ? &p->stack : &p->job_label) =
+			(const char *)r->data;
+		return 0;
 	case TLV_CWD:
 		if (!is_string(r) || r->data[0] != '/' || r->len > 4096)
 			return -1;
@@ -198,6 +218,9 @@ static int consistent(const struct payload *p, uint32_t seen)
 	/* The cgroup namespace is made by the clone (v2) or after the move (v1). */
 	if (p->flags & FLAG_NEWCGROUP && p->flags & FLAG_UNSHARE_CGROUPNS)
 		return 0;
+	/* PID 1's profile holds PID 1's rights: never the job's by itself. */
+	if (!p->label != !p->stack || !p->label != !p->job_label)
+		return 0;
 	/* With setgroups denied, range mode could not empty the groups. */
 	if (p->flags & FLAG_SETIDS && p->flags & FLAG_SETGROUPS_DENY)
 		return 0;
@@ -212,7 +235,7 @@ int payload_parse(struct payload *p, const unsigned char *body, uint32_t n, uint
 	*p = (struct payload){ .cgroup_dir = -1 };
 	while (off < n) {
 		*bad = off;
-		if (record_at(body, n, off, &r) || r.type == 0 || r.type > TLV_TERMINAL)
+		if (record_at(body, n, off, &r) || r.type == 0 || r.type > TLV_JOB_LABEL)
 			return -1;
 		if (seen & 1u << r.type && !repeatable(r.type))
 			return -1;

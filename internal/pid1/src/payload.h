@@ -8,6 +8,7 @@
 #define MAX_PROCS 16
 #define MAX_RLIMITS 16
 #define MAX_FILTERS 8
+#define MAX_LABEL 256 /* with its NUL */
 
 struct bytes {
 	const unsigned char *p;
@@ -34,6 +35,7 @@ struct payload {
 	uint32_t umask;
 	uint32_t cols, rows; /* of the terminal; 0: none */
 	const char *cwd;
+	const char *label, *stack, *job_label; /* of AppArmor; NULL: none */
 	struct bytes filters[MAX_FILTERS];
 	uint32_t nfilters;
 	uint32_t nargs, nenv;

@@ -7,6 +7,7 @@
  *
  * The end of PID 1 is the end of the jail: the kernel then kills every process of
  * the pid namespace. So wherever something can't go on, it exits. */
+#include "apparmor.h"
 #include "job.h"
 #include "mem.h"
 #include "payload.h"
@@ -432,10 +433,15 @@ static __attribute__((noreturn)) void supervise(void)
 	}
 }
 
-static void check_parent(void)
+static void check_parent(const struct payload *p)
 {
 	int sig = 0;
 
+	/* AppArmor takes the signal away when an exec changes the label
+	 * (apparmor_bprm_committing_creds). A launcher that has died meanwhile shows as
+	 * the end of the control socket. */
+	if (p->label)
+		must(STAGE_PDEATHSIG, sys(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
 	must(STAGE_PDEATHSIG, sys(__NR_prctl, PR_GET_PDEATHSIG, &sig, 0, 0, 0));
 	if (sig != SIGKILL)
 		fail(STAGE_PDEATHSIG, -EPERM, 0);
@@ -456,7 +462,9 @@ void pid1_main(void)
 	if (sys(__NR_getpid) != 1)
 		fail(STAGE_PID, -EPERM, 0);
 	if (p.flags & FLAG_REQUIRE_PDEATHSIG)
-		check_parent();
+		check_parent(&p);
+	if (p.label)
+		must(STAGE_APPARMOR, apparmor_is(p.label));
 	argv = allocate(((uint64_t)p.nargs + p.nenv + 2) * sizeof *argv);
 	envp = argv + p.nargs + 1;
 	payload_vectors(body, n, argv, envp);

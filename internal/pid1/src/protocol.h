@@ -32,6 +32,10 @@
 #define TLV_ARG 13
 #define TLV_ENV 14
 #define TLV_TERMINAL 15 /* columns and rows, 16 bits each, neither 0 */
+/* AppArmor; all three or none. Labels as attr/current shows them, "NAME (MODE)". */
+#define TLV_LABEL 16     /* PID 1's */
+#define TLV_STACK 17     /* profile that the job's process adds to it */
+#define TLV_JOB_LABEL 18 /* what then must be the job's */
 
 #define FLAG_NEWCGROUP 1
 #define FLAG_INTO_CGROUP 2
@@ -82,6 +86,7 @@ enum stage {
 	STAGE_DIED = 13,       /* the job's process died before its exec: wait status */
 	STAGE_WAIT = 14,
 	STAGE_TERMINAL = 15,   /* a terminal of the jail's own */
+	STAGE_APPARMOR = 16,   /* PID 1 is not under the profile that it was started with */
 
 	STAGE_CGROUPNS = 32,
 	STAGE_SETIDS = 33,
@@ -98,7 +103,8 @@ enum stage {
 	STAGE_CWD = 44,
 	STAGE_FILTER = 45,     /* detail: which, from 0 */
 	STAGE_EXEC = 46,
-	STAGE_CTTY = 47        /* the terminal as the job's own */
+	STAGE_CTTY = 47,       /* the terminal as the job's own */
+	STAGE_STACK = 48       /* the job's AppArmor profile was refused, or isn't there */
 };
 
 #endif

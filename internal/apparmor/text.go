@@ -1,0 +1,45 @@
+package apparmor
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/jailer-project/jailer/profiles"
+)
+
+// Names are the profiles that can be loaded, each a file.
+func Names() []string { return []string{Default, Launcher} }
+
+// Text is a profile as it is loaded on this host. exe is where the program is
+// installed: the launcher's profile is attached to that path as well. An AppArmor
+// before 4.0 knows neither the newest feature set nor the rule for user namespaces;
+// it restricts none, and for it both are taken out. An empty text is a profile that
+// such an AppArmor has no use for.
+func Text(root fs.FS, name, exe string) (string, error) {
+	b, err := profiles.FS.ReadFile("apparmor/" + name)
+	if err != nil {
+		return "", err
+	}
+	text := string(b)
+	if _, err := fs.Stat(root, "etc/apparmor.d/abi/4.0"); err != nil {
+		if name == Launcher {
+			return "", nil
+		}
+		text = strings.Replace(text, "abi/4.0", "abi/3.0", 1)
+		text = strings.Replace(text, "\n  userns,\n", "\n", 1)
+	}
+	if name != Launcher {
+		return text, nil
+	}
+	if i := strings.IndexFunc(exe, func(r rune) bool { return !plain(r) }); i >= 0 || !strings.HasPrefix(exe, "/") {
+		return "", fmt.Errorf("%q can't be written into a profile: install the program under a plain path", exe)
+	}
+	const at = "\nprofile "
+	return strings.Replace(text, at, "\n@{jailer} += "+exe+"\n"+at, 1), nil
+}
+
+// plain characters mean themselves in a profile's paths.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
+}

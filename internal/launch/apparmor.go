@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/apparmor"
+	"github.com/jailer-project/jailer/policy"
+)
+
+// labelWait bounds the time from libcontainer's word that init may go on to its
+// exec, at which the kernel changes the label.
+const labelWait = 10 * time.Second
+
+const labelHint = "as root, `jailer apparmor load` by the installed program, and start that one, under no profile but its own; or set apparmor = \"off\" in the policy"
+
+// chooseAppArmor decides on the profiles that are loaded now: libcontainer, given
+// the name of one that isn't, fails with an error that nobody understands, and
+// where AppArmor is off it runs without.
+func (r *run) chooseAppArmor() error {
+	if r.plan.AppArmor == policy.AppArmorOff {
+		return nil
+	}
+	why := apparmor.Ready(os.DirFS("/"))
+	switch {
+	case why == nil:
+		r.armor = true
+	case r.plan.AppArmor == policy.AppArmorRequired:
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: why.ID,
+			Message: "AppArmor is required, and can't be had: " + why.Text, Hint: why.Hint,
+		}
+	default:
+		r.log.Info("no AppArmor", "reason", why.Text)
+	}
+	return nil
+}
+
+// checkLabel waits until PID 1 has its profile, before it is told what to run. PID
+// 1 looks for itself too, and holds the command to its own; this is the view from
+// outside.
+func (r *run) checkLabel() error {
+	if !r.armor {
+		return nil
+	}
+	var label string
+	var err error
+	for end := time.Now().Add(labelWait); time.Now().Before(end) && r.aborted.Load() == nil; time.Sleep(200 * time.Microsecond) {
+		if label, err = apparmor.Label(r.con.Pid()); err != nil || label == apparmor.PID1Label {
+			break
+		}
+	}
+	if err == nil && label == apparmor.PID1Label {
+		return nil
+	}
+	return &jailer.Error{
+		Code: jailer.CodeIsolationUnavailable, Reason: "apparmor.profile",
+		Message: fmt.Sprintf("PID 1 runs under the label %.300q, not %q", label, apparmor.PID1Label), Err: err,
+		Hint: labelHint,
+	}
+}
