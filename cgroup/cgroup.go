@@ -20,6 +20,7 @@ package cgroup
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +46,9 @@ type Limits struct {
 // controllers is what every jail needs unless Options says otherwise, in the
 // order in which they are reported and joined.
 var controllers = []string{"memory", "pids", "cpu"}
+
+// Controllers names the three.
+func Controllers() []string { return slices.Clone(controllers) }
 
 // Options of Find and Check. The zero value is the real host and all three
 // controllers.

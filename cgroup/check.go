@@ -90,9 +90,14 @@ func (o Options) checkOne(l *Layout, c string) Finding {
 		}
 	}
 	if u != nil {
-		f.State, f.Where, f.Reason, f.Hint, f.Cause = No, u.File, u.Error(), u.Hint, u
+		f.Refuse(u)
 	}
 	return f
+}
+
+// Refuse makes f the finding that Find would refuse for u.
+func (f *Finding) Refuse(u *Unavailable) {
+	f.State, f.Where, f.Reason, f.Hint, f.Cause = No, u.File, u.Error(), u.Hint, u
 }
 
 // extras are properties that no limit needs, but that a reader of SECURITY.md

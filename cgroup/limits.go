@@ -92,7 +92,7 @@ func (o *Job) lacking(l Limits) error {
 		if _, ok := o.dir(c.ctl); c.asked && !ok {
 			return &Unavailable{
 				Controller: c.ctl, File: o.places[0].dir, ID: "cgroup.controller." + c.ctl,
-				Reason: "a limit is asked for, but the controller is not in use here", Hint: hintDelegate,
+				Reason: "a limit is asked for, but the controller is not in use here", Hint: o.jail.base.o.hintDelegate(),
 			}
 		}
 	}

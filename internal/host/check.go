@@ -84,8 +84,7 @@ func Failed(fs []Finding) []string {
 }
 
 // required judges the profile's require list by what the probes found. A
-// stand-in is not what "require" asks for, and the cgroup limits are had all
-// together or not at all.
+// stand-in is not what "require" asks for.
 func required(w Want, found []Finding) []Finding {
 	state := func(ids ...string) (State, string) {
 		for _, id := range ids {
@@ -109,7 +108,7 @@ func required(w Want, found []Finding) []Finding {
 		case "seccomp":
 			f.State, by = state("build.seccomp", "build.intact", "seccomp.kernel", "seccomp.profile")
 		case "memory", "pids", "cpu":
-			f.State, by = state("cgroup.memory", "cgroup.pids", "cgroup.cpu")
+			f.State, by = state("cgroup." + r)
 		case "workspace": // a tmpfs of the jail's own, always
 		case "apparmor", "landlock":
 			f.State, f.Reason = No, "this version of jailer doesn't apply it"

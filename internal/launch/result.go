@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
 )
@@ -120,14 +121,20 @@ func (r *run) isolation() jailer.Isolation {
 		UserNS: true, NetNS: true, Seccomp: r.plan.Seccomp,
 		Limits: map[string]string{"workspace": "tmpfs"},
 	}
-	if r.base == nil {
-		i.Limits["memory"], i.Limits["pids"], i.Limits["cpuTime"] = "rlimit", "rlimit", "rlimit"
-		i.NotEnforced = []string{"cpu"}
-		return i
+	kind := "rlimit"
+	if r.base != nil {
+		kind = string(r.base.Kind())
 	}
-	kind := string(r.base.Kind())
-	for _, c := range []string{"memory", "pids", "cpu", "cpuTime"} {
-		i.Limits[c] = kind
+	i.Limits["cpuTime"] = kind
+	for _, c := range cgroup.Controllers() {
+		switch {
+		case r.holds(c):
+			i.Limits[c] = kind
+		case c == "cpu":
+			i.NotEnforced = []string{c} // there is no such rlimit
+		default:
+			i.Limits[c] = "rlimit"
+		}
 	}
 	return i
 }
