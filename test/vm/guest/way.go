@@ -178,6 +178,9 @@ func place(w plan.Way, j plan.Job) ([]string, error) {
 		as := []string{"/sbin/runuser", "-u", u.Username, "--", "/usr/bin/env", "XDG_RUNTIME_DIR=/run/user/" + u.Uid}
 		return slices.Concat(as, run, argv), nil
 	case plan.System:
+		if w.Enter != "" {
+			return slices.Concat(run, []string{"/bin/sh", "-euc", w.Enter, "sh"}, argv), nil
+		}
 		return slices.Concat(run, []string{"--uid=" + u.Uid, "--gid=" + u.Gid}, argv), nil
 	}
 	return nil, fmt.Errorf("no such place: %q", w.Place)
