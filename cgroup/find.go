@@ -332,8 +332,8 @@ func findV2(o Options, l *Layout) (*Base, error) {
 	}
 	// All three, if they are there: a limit may be unwanted, its statistics not.
 	var ctls []string
-	for _, x := range controllers {
-		if slices.Contains(have, x) {
+	for _, x := range slices.Concat(controllers, wanted) {
+		if slices.Contains(have, x) && (slices.Contains(controllers, x) || slices.Contains(o.Need, x)) {
 			ctls = append(ctls, x)
 		}
 	}

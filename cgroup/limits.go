@@ -88,7 +88,7 @@ func (o *Job) lacking(l Limits) error {
 	for _, c := range []struct {
 		ctl   string
 		asked bool
-	}{{"memory", l.Memory > 0}, {"pids", l.Pids > 0}, {"cpu", l.CPUMilli > 0}} {
+	}{{"memory", l.Memory > 0}, {"pids", l.Pids > 0}, {"cpu", l.CPUMilli > 0}, {"cpuset", l.CPUSet != ""}, {"io", l.IORead > 0 || l.IOWrite > 0}} {
 		if _, ok := o.dir(c.ctl); c.asked && !ok {
 			return &Unavailable{
 				Controller: c.ctl, File: o.places[0].dir, ID: "cgroup.controller." + c.ctl,

@@ -45,6 +45,7 @@ func Catalog() []Entry {
 		{ID: "cgroup.manager.bus", Cause: true},
 		{ID: "cgroup.manager.timeout", Cause: true},
 		{ID: "cgroup.manager.scope", Cause: true},
+		{ID: "cgroup.io", Run: true},
 		{ID: "cgroup.kill"},
 		{ID: "cgroup.nsdelegate"},
 		{ID: "cgroup.swap"},

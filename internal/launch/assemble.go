@@ -28,13 +28,19 @@ func (r *run) makeCgroup() error {
 	l := r.plan.Limits
 	var c cgroup.Limits
 	if r.holds("memory") {
-		c.Memory = l.Memory
+		c.Memory, c.Swap = l.Memory, l.Swap
 	}
 	if r.holds("pids") {
 		c.Pids = l.PIDs
 	}
 	if r.holds("cpu") {
 		c.CPUMilli = int64(l.CPUs)
+	}
+	if r.holds("cpuset") {
+		c.CPUSet = string(r.plan.CPUSet)
+	}
+	if r.holds("io") {
+		c.IORead, c.IOWrite = l.IORead, l.IOWrite
 	}
 	job, err := jail.NewJob(1, c)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 // subtree, root's, or else a scope that the caller's user manager makes around
 // this process. With bestEffort that may be one without all controllers, or nil,
 // and the error says what is missing.
-func findBase(runtimeDir string, bestEffort bool) (*cgroup.Base, error) {
-	base, err := cgroup.Find(cgroup.Options{})
+func findBase(runtimeDir string, need []string, bestEffort bool) (*cgroup.Base, error) {
+	base, err := cgroup.Find(cgroup.Options{Need: need})
 	if u := movable(err); u != nil {
 		if _, asked := enterScope(runtimeDir); asked == nil {
-			base, err = cgroup.Find(cgroup.Options{})
+			base, err = cgroup.Find(cgroup.Options{Need: need})
 		} else {
 			err = withManager(u, asked)
 		}
@@ -30,8 +30,7 @@ func findBase(runtimeDir string, bestEffort bool) (*cgroup.Base, error) {
 	if !ok {
 		return nil, err
 	}
-	need := cgroup.Controllers()
-	need = slices.DeleteFunc(need, func(c string) bool { return slices.Contains(strings.Split(u.Controller, ", "), c) })
+	need = slices.DeleteFunc(slices.Clone(need), func(c string) bool { return slices.Contains(strings.Split(u.Controller, ", "), c) })
 	if u.Controller == "" || len(need) == 0 {
 		return nil, err
 	}

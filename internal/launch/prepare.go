@@ -69,7 +69,7 @@ func (r *run) probe() error {
 		return err
 	}
 	bestEffort := r.plan.Enforce == policy.EnforceBestEffort
-	base, err := findBase(r.o.XDGRuntimeDir, bestEffort)
+	base, err := findBase(r.o.XDGRuntimeDir, r.needs(), bestEffort)
 	if err != nil {
 		if !bestEffort {
 			return unavailable(err)
@@ -78,7 +78,7 @@ func (r *run) probe() error {
 	}
 	r.base = base
 	if base != nil {
-		r.held = slices.DeleteFunc(cgroup.Controllers(), func(c string) bool { return !base.Has(c) })
+		r.held = slices.DeleteFunc(r.needs(), func(c string) bool { return !base.Has(c) })
 	}
 	return r.checkRequired()
 }

@@ -95,6 +95,16 @@ func (r *run) measured(res *jailer.Result) {
 	if r.usage.Throttled != nil {
 		u.ThrottledMs = ptr(r.usage.Throttled.Milliseconds())
 	}
+	if p := r.usage.Pressure; p != nil {
+		u.Pressure = &jailer.Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
+	}
+}
+
+func stall(s *cgroup.Stall) *jailer.Stall {
+	if s == nil {
+		return nil
+	}
+	return &jailer.Stall{SomeMs: s.Some.Milliseconds(), FullMs: s.Full.Milliseconds()}
 }
 
 func (r *run) limitsHit(res *jailer.Result) {
@@ -126,14 +136,14 @@ func (r *run) isolation() jailer.Isolation {
 		kind = string(r.base.Kind())
 	}
 	i.Limits["cpuTime"] = kind
-	for _, c := range cgroup.Controllers() {
+	for _, c := range r.needs() {
 		switch {
 		case r.holds(c):
 			i.Limits[c] = kind
-		case c == "cpu":
-			i.NotEnforced = []string{c} // there is no such rlimit
-		default:
+		case c == "memory", c == "pids":
 			i.Limits[c] = "rlimit"
+		default:
+			i.NotEnforced = append(i.NotEnforced, c) // there is no such rlimit
 		}
 	}
 	return i

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/spec"
 )
@@ -42,6 +43,18 @@ func (r *run) rlimits() []spec.Rlimit {
 		l = append(l, spec.Rlimit{Type: "RLIMIT_CPU", Soft: cpu, Hard: cpu + 1})
 	}
 	return l
+}
+
+// needs names the controllers of this run's limits.
+func (r *run) needs() []string {
+	need := cgroup.Controllers()
+	if r.plan.CPUSet != "" {
+		need = append(need, "cpuset")
+	}
+	if r.plan.Limits.IORead > 0 || r.plan.Limits.IOWrite > 0 {
+		need = append(need, "io")
+	}
+	return need
 }
 
 // holds says whether a controller holds this run's limits.
