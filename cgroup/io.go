@@ -24,7 +24,7 @@ func (o *Job) setIO(l Limits) error {
 	devices, err := o.jail.base.o.devices()
 	if err != nil {
 		return &Unavailable{
-			Controller: "io", File: o.jail.base.o.blocks, ID: "cgroup.io", Err: err,
+			Controller: "io", File: o.jail.base.o.blocks, ID: "cgroup.io.device", Err: err,
 			Reason: "the block devices can't be listed", Hint: hintIO,
 		}
 	}
@@ -38,7 +38,7 @@ func (o *Job) setIO(l Limits) error {
 	for _, dev := range devices {
 		if err := writeFile(file, dev+" "+read+" "+write); err != nil {
 			return &Unavailable{
-				Controller: "io", File: file, ID: "cgroup.io", Err: err,
+				Controller: "io", File: file, ID: "cgroup.io.device", Err: err,
 				Reason: "the kernel takes no limit for device " + dev, Hint: hintIO,
 			}
 		}

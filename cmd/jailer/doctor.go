@@ -67,7 +67,7 @@ func (a *app) doctor(f *doctorFlags) error {
 		return err
 	}
 	h := host.Here()
-	h.Cgroups = launch.CheckCgroups(a.xdg)
+	h.Cgroups = launch.CheckCgroups(a.xdg, plan)
 	found := h.Check(a.want(p, plan))
 	failed := host.Failed(found)
 	if len(failed) > 0 {

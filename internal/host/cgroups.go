@@ -42,9 +42,9 @@ func (h *Host) cgroups(w Want) []Finding {
 func (h *Host) weigh(f *Finding, controller string, w Want) {
 	switch {
 	case f.State != Yes && w.BestEffort:
-		stand := "best effort: an rlimit stands in; "
-		if controller == "cpu" {
-			stand = "best effort: not enforced; "
+		stand := "best effort: not enforced; "
+		if controller == "memory" || controller == "pids" {
+			stand = "best effort: an rlimit stands in; "
 		}
 		f.Reason = stand + f.Reason
 	case f.State != Yes:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/usermanager"
+	"github.com/jailer-project/jailer/policy"
 )
 
 // findBase finds the place for the jail's cgroups: the caller's own delegated
@@ -70,10 +71,11 @@ func withManager(u *cgroup.Unavailable, err error) *cgroup.Unavailable {
 	return u.With(id, ", and a scope can't be had: "+e.Error(), hint)
 }
 
-// CheckCgroups is cgroup.Check for `jailer doctor`, which finds what a run would:
-// it moves this process to a scope where a run would move itself.
-func CheckCgroups(runtimeDir string) func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+// CheckCgroups is cgroup.Check for `jailer doctor`, which finds what a run of plan
+// would: it moves this process to a scope where a run would move itself.
+func CheckCgroups(runtimeDir string, plan *policy.Plan) func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
 	return func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+		o.Need = (&run{plan: plan}).needs()
 		layout, found := cgroup.Check(o)
 		causes := func(f cgroup.Finding) bool { return f.State != cgroup.Yes && f.Cause != nil && movable(f.Cause) != nil }
 		if !slices.ContainsFunc(found, causes) {
