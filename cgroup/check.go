@@ -130,7 +130,7 @@ func (o Options) swapFinding(l *Layout) Finding {
 	if !o.swapOn() {
 		return f
 	}
-	f.Reason = "swap is accounted, and denied to jobs"
+	f.Reason = "swap is accounted, and denied to jobs unless the policy grants some"
 	if m, ok := l.V1["memory"]; ok {
 		f.Where = filepath.Join(m.Point, "memory.memsw.limit_in_bytes")
 		if !exists(f.Where) {

@@ -50,8 +50,13 @@ func TestCPUSetWithin(t *testing.T) {
 		a, b CPUSet
 		want bool
 	}{
-		{"0", "0-3", true}, {"0-3", "0-3", true}, {"1,3", "0-3", true}, {"0-4", "0-3", false},
-		{"4", "0-3", false}, {"0", "", false}, {"", "0-3", false},
+		{"0", "0-3", true},
+		{"0-3", "0-3", true},
+		{"1,3", "0-3", true},
+		{"0-4", "0-3", false},
+		{"4", "0-3", false},
+		{"0", "", false},
+		{"", "0-3", false},
 	} {
 		if got := c.a.Within(c.b); got != c.want {
 			t.Errorf("%q within %q: %v", c.a, c.b, got)
