@@ -29,12 +29,17 @@ func ParseCPUSet(s string) (CPUSet, error) {
 
 // Within says whether every CPU of c is one of o's.
 func (c CPUSet) Within(o CPUSet) bool {
-	all, err := cpuList(string(o))
-	mine, wrong := cpuList(string(c))
-	return err == nil && wrong == nil && !slices.ContainsFunc(mine, func(n int) bool {
+	all, mine := o.CPUs(), c.CPUs()
+	return len(all) > 0 && len(mine) > 0 && !slices.ContainsFunc(mine, func(n int) bool {
 		_, found := slices.BinarySearch(all, n)
 		return !found
 	})
+}
+
+// CPUs gives the numbers in order; none for "".
+func (c CPUSet) CPUs() []int {
+	all, _ := cpuList(string(c))
+	return all
 }
 
 // cpuList gives the numbers in order.

@@ -91,7 +91,9 @@ func (r *run) measured(res *jailer.Result) {
 	}
 	u.CPUUserMs, u.CPUSystemMs = ptr(r.usage.CPUUser.Milliseconds()), ptr(r.usage.CPUSystem.Milliseconds())
 	u.MemoryPeakBytes, u.PidsPeak = r.usage.MemoryPeak, r.usage.PidsPeak
-	u.OOMKills = ptr(r.usage.OOMKills)
+	if r.holds("memory") {
+		u.OOMKills = ptr(r.usage.OOMKills)
+	}
 	if r.usage.Throttled != nil {
 		u.ThrottledMs = ptr(r.usage.Throttled.Milliseconds())
 	}
