@@ -9,8 +9,8 @@ import (
 	"github.com/jailer-project/jailer/policy"
 )
 
-// set lists the bits of a mask.
-func set(mask []byte) []int {
+// bitsOf lists the bits of a mask.
+func bitsOf(mask []byte) []int {
 	var out []int
 	for i := range len(mask) * 8 {
 		if mask[i/8]&(1<<(i%8)) != 0 {
@@ -25,7 +25,7 @@ func TestAffinity(t *testing.T) {
 	cpus := []int{2, 5, 70}
 	for milli, want := range map[limits.CPUs]int{1: 1, 1000: 1, 1001: 2, 2000: 2, 3000: 0, 9000: 0} {
 		for range 20 {
-			got := set(affinity(milli, cpus))
+			got := bitsOf(affinity(milli, cpus))
 			if len(got) != want || slices.ContainsFunc(got, func(n int) bool { return !slices.Contains(cpus, n) }) {
 				t.Fatalf("%v CPUs of %v: %v", milli, cpus, got)
 			}
