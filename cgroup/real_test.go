@@ -320,7 +320,7 @@ func TestRealKillKeepsCounter(t *testing.T) {
 func TestRealKillLoop(t *testing.T) {
 	j := newJail(t, v1Alone(t), "loop")
 	o := newJob(t, j, 1, Limits{Pids: 64, Memory: 256 << 20})
-	start(t, o, "f() { f | f & }; f 2>/dev/null; sleep 60")
+	start(t, o, "f() { f | f & }; (f) 2>/dev/null & exec sleep 60")
 	time.Sleep(200 * time.Millisecond)
 	begin := time.Now()
 	if err := o.Kill(); err != nil {

@@ -8,6 +8,8 @@ build)
 	# cross compiler is for the arm64 build in `make lint`.
 	want="gcc libc6-dev libseccomp-dev linux-libc-dev pkg-config"
 	extra="gcc-aarch64-linux-gnu libc6-dev-arm64-cross shellcheck uidmap python3 git util-linux"
+	# The static one would push a dynamic one off the machine.
+	command -v busybox >/dev/null || extra="$extra busybox-static"
 	;;
 bench)
 	want="bubblewrap crun runc busybox-static"

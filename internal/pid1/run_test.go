@@ -475,11 +475,12 @@ func TestJobNproc(t *testing.T) {
 }
 
 // Whatever the job does to wake or drown PID 1, the report is true and in time.
+// The storms are the main shell's children: it would end itself at a failed fork.
 func TestJobStorms(t *testing.T) {
 	for _, c := range []struct{ name, script string }{
 		{"SIGCHLD", `(while :; do kill -CHLD 1; done) & sleep 0.5; exit 9`},
 		{"stop and continue", `sleep 100 & p=$!; (while :; do kill -STOP $p; kill -CONT $p; done) & sleep 0.5; exit 9`},
-		{"orphans", `(while :; do (: &) ; done) & (while :; do (: &) ; done) & sleep 0.5; exit 9`},
+		{"orphans", `sleep 0.5 & p=$!; (while :; do (: &) ; done) & (while :; do (: &) ; done) & wait $p; exit 9`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := sh(c.script)
@@ -497,7 +498,7 @@ func TestJobStorms(t *testing.T) {
 		})
 	}
 	t.Run("kill in a storm", func(t *testing.T) {
-		p := sh(`(while :; do (: &) ; done) & while :; do (: &) ; done`)
+		p := sh(`sleep 100 & p=$!; (while :; do (: &) ; done) & (while :; do (: &) ; done) & wait $p`)
 		p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 64, 64}}
 		j := start(t, p, options{})
 		j.next(t, Started)

@@ -19,7 +19,7 @@ func TestTwoAtOnce(t *testing.T) {
 	quiet := start(t, c, []string{"--memory", "64M", "--pids", "8"}, `trap "exit 5" USR1; echo ready; while :; do sleep 0.2; done`)
 	c.Run(t, jail.Job{Flags: []string{"--memory", "64M"}, Sh: "head -c 128M /dev/zero | tail -n 1; echo on"}).
 		Ended(t, jailer.StatusOOMKilled, jailer.LimitMemory, 137)
-	c.Run(t, jail.Job{Flags: []string{"--pids", "8", "--timeout", "2s"}, Sh: `f() { f | f & }; f 2>/dev/null; while :; do :; done`}).
+	c.Run(t, jail.Job{Flags: []string{"--pids", "8", "--timeout", "2s"}, Sh: `f() { f | f & }; (f) 2>/dev/null & while :; do :; done`}).
 		Ended(t, jailer.StatusTimedOut, jailer.LimitWall, 124)
 	quiet.signal(t, syscall.SIGUSR1)
 	if code, r := quiet.end(t); code != 5 || r.Status != jailer.StatusExited || len(r.LimitsHit) > 0 || *r.Usage.OOMKills != 0 {
