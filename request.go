@@ -55,6 +55,12 @@ type RequestLimits struct {
 	WorkspaceBytes  int64 `json:"workspaceBytes,omitempty"`
 	WorkspaceInodes int64 `json:"workspaceInodes,omitempty"`
 	OutputBytes     int64 `json:"outputBytes,omitempty"` // kept of each stream
+
+	SwapBytes int64  `json:"swapBytes,omitempty"` // beyond MemoryBytes
+	CPUSet    string `json:"cpuset,omitempty"`    // CPUs by number, as 0-1,3
+
+	IOReadBytesPerSecond  int64 `json:"ioReadBytesPerSecond,omitempty"` // from each block device
+	IOWriteBytesPerSecond int64 `json:"ioWriteBytesPerSecond,omitempty"`
 }
 
 // Values of Request.OutputKeep: which end of a stream stays when it is longer
@@ -83,6 +89,10 @@ func (q *RequestLimits) byJSON() map[string]*int64 {
 		"workspaceBytes":  &q.WorkspaceBytes,
 		"workspaceInodes": &q.WorkspaceInodes,
 		"outputBytes":     &q.OutputBytes,
+		"swapBytes":       &q.SwapBytes,
+
+		"ioReadBytesPerSecond":  &q.IOReadBytesPerSecond,
+		"ioWriteBytesPerSecond": &q.IOWriteBytesPerSecond,
 	}
 }
 
@@ -101,6 +111,11 @@ func (q RequestLimits) Limits() (limits.Limits, error) {
 			return limits.Limits{}, &Error{Code: CodeInvalidRequest, Op: "request", Path: "limits." + f.JSON, Message: err.Error()}
 		}
 		f.Set(&l, v)
+	}
+	if q.CPUSet != "" {
+		if _, err := limits.ParseCPUSet(q.CPUSet); err != nil {
+			return limits.Limits{}, &Error{Code: CodeInvalidRequest, Op: "request", Path: "limits.cpuset", Message: err.Error()}
+		}
 	}
 	return l, nil
 }
@@ -154,6 +169,9 @@ func refuseNothing(data []byte) error {
 		if _, given := doc.Limits[f.JSON]; given && fields[f.JSON] != nil && *fields[f.JSON] == 0 {
 			return invalid("limits."+f.JSON, "must be positive")
 		}
+	}
+	if _, given := doc.Limits["cpuset"]; given && q.CPUSet == "" {
+		return invalid("limits.cpuset", "must name a CPU")
 	}
 	return nil
 }

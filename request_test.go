@@ -200,6 +200,9 @@ func TestRequestLimitsHaveFields(t *testing.T) {
 	typ := reflect.TypeFor[jailer.RequestLimits]()
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if name == "cpuset" { // a list and no number, which Limits checks
+			continue
+		}
 		if !names[name] {
 			t.Errorf("%s is in no field of limits", name)
 		}

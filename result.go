@@ -67,6 +67,23 @@ type Usage struct {
 	OOMKills        *int64 `json:"oomKills,omitempty"`
 	ThrottledMs     *int64 `json:"throttledMs,omitempty"`
 	WorkspaceBytes  *int64 `json:"workspaceBytes,omitempty"`
+
+	Pressure *Pressure `json:"pressure,omitempty"` // nil where the kernel keeps none
+}
+
+// Pressure is for how long the job waited, in all: pressure stall information
+// (Documentation/accounting/psi.rst). What the kernel doesn't measure is nil.
+type Pressure struct {
+	CPU    *Stall `json:"cpu,omitempty"`
+	Memory *Stall `json:"memory,omitempty"`
+	IO     *Stall `json:"io,omitempty"`
+}
+
+// Stall is the time in which at least one process of the job, and in which all
+// of them at once, waited for a resource.
+type Stall struct {
+	SomeMs int64 `json:"someMs"`
+	FullMs int64 `json:"fullMs"`
 }
 
 // Isolation says what held the job, as it was enforced and not as it was asked.

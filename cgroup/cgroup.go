@@ -20,6 +20,7 @@ package cgroup
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,11 +41,20 @@ type Limits struct {
 	Swap     int64 // bytes beyond Memory
 	Pids     int64 // processes and threads
 	CPUMilli int64 // thousandths of one CPU
+
+	CPUSet          string // CPUs by number, as the kernel shows them: "0-1,3"; "" = any
+	IORead, IOWrite int64  // bytes per second from and to each block device
 }
 
 // controllers is what every jail needs unless Options says otherwise, in the
 // order in which they are reported and joined.
 var controllers = []string{"memory", "pids", "cpu"}
+
+// wanted are those that only a limit asks for, on v2 alone.
+var wanted = []string{"cpuset", "io"}
+
+// Controllers names the three.
+func Controllers() []string { return slices.Clone(controllers) }
 
 // Options of Find and Check. The zero value is the real host and all three
 // controllers.
@@ -52,10 +62,11 @@ type Options struct {
 	Root   string     // where cgroups are mounted; "" = /sys/fs/cgroup. Prefers mounts at or below it
 	Proc   string     // the caller's proc directory; "" = /proc/self
 	Name   string     // BASE's name when started as root; "" = jailer
-	Need   []string   // of memory, pids, cpu; empty = all three
+	Need   []string   // of memory, pids, cpu, cpuset, io; empty = the first three
 	Getuid func() int // effective uid; nil = os.Geteuid
 
 	swaps  string // "" = /proc/swaps
+	blocks string // "" = /sys/block
 	mkdir  func(dir string) error
 	write  func(file, value string) error
 	access func(file string) error       // may this caller write it?
@@ -81,6 +92,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.swaps == "" {
 		o.swaps = "/proc/swaps"
+	}
+	if o.blocks == "" {
+		o.blocks = "/sys/block"
 	}
 	if o.mkdir == nil {
 		o.mkdir = func(dir string) error { return os.Mkdir(dir, 0o755) }

@@ -90,9 +90,14 @@ func (o Options) checkOne(l *Layout, c string) Finding {
 		}
 	}
 	if u != nil {
-		f.State, f.Where, f.Reason, f.Hint, f.Cause = No, u.File, u.Error(), u.Hint, u
+		f.Refuse(u)
 	}
 	return f
+}
+
+// Refuse makes f the finding that Find would refuse for u.
+func (f *Finding) Refuse(u *Unavailable) {
+	f.State, f.Where, f.Reason, f.Hint, f.Cause = No, u.File, u.Error(), u.Hint, u
 }
 
 // extras are properties that no limit needs, but that a reader of SECURITY.md
@@ -125,7 +130,7 @@ func (o Options) swapFinding(l *Layout) Finding {
 	if !o.swapOn() {
 		return f
 	}
-	f.Reason = "swap is accounted, and denied to jobs"
+	f.Reason = "swap is accounted, and denied to jobs unless the policy grants some"
 	if m, ok := l.V1["memory"]; ok {
 		f.Where = filepath.Join(m.Point, "memory.memsw.limit_in_bytes")
 		if !exists(f.Where) {

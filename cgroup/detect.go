@@ -185,6 +185,11 @@ func (l *Layout) choose(need []string) (Kind, *Unavailable) {
 			Reason: "no cgroup file system is mounted here",
 			Hint:   "mount one (`mount -t cgroup2 none /sys/fs/cgroup` as root) or, in a container, start that with its own cgroup namespace",
 		}
+	case len(none) > 0 && len(l.V1) > 0 && slices.Contains(wanted, none[0]):
+		return "", &Unavailable{
+			Controller: list(none), ID: "cgroup.controller." + none[0], File: "/proc/self/mountinfo",
+			Reason: "used on cgroup v2 alone, and this host has v1", Hint: hintBoot,
+		}
 	case len(none) > 0:
 		u := &Unavailable{
 			Controller: list(none), ID: "cgroup.controller." + none[0],

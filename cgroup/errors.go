@@ -32,6 +32,14 @@ func (u *Unavailable) Error() string {
 	return s
 }
 
+// With is u under another id and hint, and with more to its reason.
+func (u *Unavailable) With(id, more, hint string) *Unavailable {
+	v := *u
+	v.ID, v.Hint = id, hint
+	v.Reason += more
+	return &v
+}
+
 func (u *Unavailable) Unwrap() error { return u.Err }
 
 // Error is a file operation on a cgroup that failed.
@@ -77,10 +85,18 @@ func errnoHint(err error) string {
 	return ""
 }
 
+// hintDelegate is for a subtree that is the caller's, but for a controller.
+func (o Options) hintDelegate() string {
+	uid := o.Getuid()
+	if uid == 0 {
+		return "the cgroups above must hand it on (cgroup.subtree_control); in a container, start that with the controller"
+	}
+	return "as root, write `[Service]` and `Delegate=cpu cpuset io memory pids` to /etc/systemd/system/user@.service.d/delegate.conf, " +
+		fmt.Sprintf("run `systemctl daemon-reload` and `systemctl restart user@%d.service`, which ends what the user runs there", uid)
+}
+
 const (
 	hintScope    = "start it as `systemd-run --user --scope -p Delegate=yes -- jailer run …`, or run jailer as root"
-	hintDelegate = "write `[Service]` and `Delegate=cpu cpuset io memory pids` to /etc/systemd/system/user@.service.d/delegate.conf, " +
-		"run `systemctl daemon-reload`, log in again and " + hintScope
 	hintBoot     = "boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
 	hintV1       = "run jailer as root, or " + hintBoot
 	hintReadOnly = "remount it read-write, or start the container around jailer with a private, writable cgroup namespace"

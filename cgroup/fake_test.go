@@ -14,15 +14,17 @@ import (
 // fake is a tree of plain files that looks like cgroup file systems. It shows
 // decisions, and what is written in which order; it can't refuse like a kernel.
 type fake struct {
-	t     *testing.T
-	root  string // stands for /sys/fs/cgroup
-	proc  string
-	made  []string // directories, in order
-	lines []string // mountinfo
-	uid   int
-	owned []string // prefixes the uid may write
-	log   []string // writes to cgroup.procs and cgroup.subtree_control, in order
-	busy  int      // how often subtree_control answers EBUSY at first
+	t                 *testing.T
+	root              string // stands for /sys/fs/cgroup
+	proc              string
+	made              []string // directories, in order
+	lines             []string // mountinfo
+	uid               int
+	owned             []string // prefixes the uid may write
+	log               []string // writes to cgroup.procs and cgroup.subtree_control, in order
+	blocks, effective string   // of options, and of each cpuset
+
+	busy int // how often subtree_control answers EBUSY at first
 }
 
 func newFake(t *testing.T, uid int) *fake {
@@ -88,6 +90,10 @@ func (f *fake) populate(dir, ctls string) {
 		case "cpu":
 			files["cpu.max"] = "max 100000\n"
 			files["cpu.stat"] += "throttled_usec 5\n"
+		case "cpuset":
+			files["cpuset.cpus"], files["cpuset.cpus.effective"] = "\n", f.effective+"\n"
+		case "io":
+			files["io.max"] = ""
 		}
 	}
 	for name, data := range files {
@@ -160,7 +166,7 @@ func (f *fake) cgroup(path, ctls string) string {
 func (f *fake) options() Options {
 	return Options{
 		Root: f.root, Proc: f.proc, Getuid: func() int { return f.uid },
-		swaps: filepath.Join(f.proc, "swaps"),
+		swaps: filepath.Join(f.proc, "swaps"), blocks: f.blocks,
 		mkdir: f.mkdir,
 		write: f.writeFile,
 		access: func(file string) error {

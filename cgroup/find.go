@@ -65,6 +65,11 @@ func Find(o Options) (*Base, error) {
 // Kind tells which interface holds the limits.
 func (b *Base) Kind() Kind { return b.kind }
 
+// Has says whether a controller holds limits of jails here.
+func (b *Base) Has(controller string) bool {
+	return slices.ContainsFunc(b.places, func(p place) bool { return slices.Contains(p.ctls, controller) })
+}
+
 // Layout returns what Detect saw.
 func (b *Base) Layout() *Layout { return b.layout }
 
@@ -267,7 +272,7 @@ func (o Options) judge(c candidate) *Unavailable {
 	if lacks := without(o.Need, have); len(lacks) > 0 {
 		return &Unavailable{
 			Controller: list(lacks), File: filepath.Join(dir, "cgroup.controllers"), ID: "cgroup.delegation." + lacks[0],
-			Reason: "not delegated to the caller's cgroup, which has " + orNothing(have), Hint: hintDelegate,
+			Reason: "not delegated to the caller's cgroup, which has " + orNothing(have), Hint: o.hintDelegate(),
 		}
 	}
 	return nil
@@ -327,8 +332,8 @@ func findV2(o Options, l *Layout) (*Base, error) {
 	}
 	// All three, if they are there: a limit may be unwanted, its statistics not.
 	var ctls []string
-	for _, x := range controllers {
-		if slices.Contains(have, x) {
+	for _, x := range slices.Concat(controllers, wanted) {
+		if slices.Contains(have, x) && (slices.Contains(controllers, x) || slices.Contains(o.Need, x)) {
 			ctls = append(ctls, x)
 		}
 	}

@@ -170,7 +170,7 @@ const removeWait = 2 * time.Second
 // NewJob makes the cgroup of the jail's n-th command, sets all its limits and
 // reads each one back. A limit that did not take is an error.
 func (j *Jail) NewJob(n int, l Limits) (_ *Job, err error) {
-	if l.Memory < 0 || l.Swap < 0 || l.Pids < 0 || l.CPUMilli < 0 {
+	if min(l.Memory, l.Swap, l.Pids, l.CPUMilli, l.IORead, l.IOWrite) < 0 {
 		return nil, fmt.Errorf("cgroup: negative limit in %+v", l)
 	}
 	o := &Job{jail: j, limits: l}

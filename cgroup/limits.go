@@ -88,11 +88,11 @@ func (o *Job) lacking(l Limits) error {
 	for _, c := range []struct {
 		ctl   string
 		asked bool
-	}{{"memory", l.Memory > 0}, {"pids", l.Pids > 0}, {"cpu", l.CPUMilli > 0}} {
+	}{{"memory", l.Memory > 0}, {"pids", l.Pids > 0}, {"cpu", l.CPUMilli > 0}, {"cpuset", l.CPUSet != ""}, {"io", l.IORead > 0 || l.IOWrite > 0}} {
 		if _, ok := o.dir(c.ctl); c.asked && !ok {
 			return &Unavailable{
 				Controller: c.ctl, File: o.places[0].dir, ID: "cgroup.controller." + c.ctl,
-				Reason: "a limit is asked for, but the controller is not in use here", Hint: hintDelegate,
+				Reason: "a limit is asked for, but the controller is not in use here", Hint: o.jail.base.o.hintDelegate(),
 			}
 		}
 	}

@@ -37,8 +37,17 @@ func (o *Job) setV2(l Limits) error {
 	}
 	if l.CPUMilli > 0 {
 		q, period := cpuQuota(l.CPUMilli)
-		r.CPU = &cgroup2.CPU{Max: cgroup2.NewCPUMax(&q, &period)}
+		r.CPU = cpuOf(r.CPU)
+		r.CPU.Max = cgroup2.NewCPUMax(&q, &period)
 		add("cpu.max", string(r.CPU.Max))
+	}
+	if l.CPUSet != "" {
+		r.CPU = cpuOf(r.CPU)
+		r.CPU.Cpus = l.CPUSet
+		add("cpuset.cpus", l.CPUSet)
+		// Of CPUs that this cgroup has not, the kernel takes the others, or, where
+		// none is left, all that the parent has (cgroup-v2.rst, "cpuset.cpus").
+		add("cpuset.cpus.effective", l.CPUSet)
 	}
 	group := "/" + strings.TrimPrefix(strings.TrimPrefix(p.dir, p.mount.Point), "/")
 	m, err := cgroup2.Load(group, cgroup2.WithMountpoint(p.mount.Point))
@@ -48,5 +57,15 @@ func (o *Job) setV2(l Limits) error {
 	if err := m.Update(&r); err != nil {
 		return files.written(err)
 	}
-	return files.readBack()
+	if err := files.readBack(); err != nil {
+		return err
+	}
+	return o.setIO(l)
+}
+
+func cpuOf(c *cgroup2.CPU) *cgroup2.CPU {
+	if c == nil {
+		return new(cgroup2.CPU)
+	}
+	return c
 }

@@ -559,6 +559,23 @@ func TestRealV2Mechanics(t *testing.T) {
 	}
 }
 
+// sleeper is a process in a cgroup.
+func sleeper(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/bin/sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	if err := writeFile(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(cmd.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
 func TestRealEvacuate(t *testing.T) {
 	b := unifiedBase(t)
 	dir := filepath.Join(b.places[0].dir, "own")
@@ -566,17 +583,7 @@ func TestRealEvacuate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		cmd := exec.Command("/bin/sleep", "60")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
-		if err := writeFile(filepath.Join(dir, "cgroup.procs"), fmt.Sprint(cmd.Process.Pid)); err != nil {
-			t.Fatal(err)
-		}
+		sleeper(t, dir)
 	}
 	var wg sync.WaitGroup
 	for range 4 {

@@ -14,7 +14,8 @@ import (
 // holds (see Base.Plan). A record is only a file: each path must be an absolute
 // one without symbolic links, its last element jail-*, in a cgroup file system,
 // or it is refused and left alone. Missing ones are fine, so Reap can be
-// repeated. The rest is done even if one fails.
+// repeated. The rest is done even if one fails. The launcher's own cgroup beside
+// a jail, where it has one, goes with it if nobody is in it.
 func Reap(ctx context.Context, paths []string) error {
 	var errs []error
 	var ps []place
@@ -37,13 +38,44 @@ func Reap(ctx context.Context, paths []string) error {
 		}
 		errs = append(errs, err)
 	}
+	for _, path := range paths {
+		removeLauncher(path)
+	}
 	return errors.Join(errs...)
 }
 
-func reapable(path string) (place, error) {
+// removeLauncher removes BASE/launcher beside a jail. The kernel refuses while
+// another launcher, or the shell that it was started from, is in it.
+func removeLauncher(jail string) {
+	if jailID(jail) != nil {
+		return
+	}
+	base, err := openPath(filepath.Dir(jail))
+	if err != nil {
+		return
+	}
+	defer base.Close()
+	var sf unix.Statfs_t
+	if unix.Fstatfs(int(base.Fd()), &sf) != nil {
+		return
+	}
+	if v2, _ := cgroupMagic(sf); v2 {
+		_ = unix.Unlinkat(int(base.Fd()), launcherDir, unix.AT_REMOVEDIR)
+	}
+}
+
+// jailID refuses what is not the absolute path of a jail's directory.
+func jailID(path string) error {
 	name, ok := strings.CutPrefix(filepath.Base(path), jailPrefix)
 	if !ok || checkID(name) != nil || !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return place{}, fmt.Errorf("cgroup: %q is not the directory of a jail", path)
+		return fmt.Errorf("cgroup: %q is not the directory of a jail", path)
+	}
+	return nil
+}
+
+func reapable(path string) (place, error) {
+	if err := jailID(path); err != nil {
+		return place{}, err
 	}
 	f, err := openPath(path)
 	if err != nil {

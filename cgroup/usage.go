@@ -15,14 +15,21 @@ type Usage struct {
 	OOMKills           int64 // > 0: the kernel killed for memory. No process count: a group kill counts its victim twice
 	PidsMaxHits        int64 // forks refused by the pids limit
 	Throttled          *time.Duration
+	Pressure           *Pressure
 }
 
 // Usage reads the job's counters; they last until Remove.
 func (o *Job) Usage() (Usage, error) {
+	read := o.usageV1
 	if o.jail.base.kind == V2 {
-		return o.usageV2()
+		read = o.usageV2
 	}
-	return o.usageV1()
+	u, err := read()
+	if err != nil {
+		return u, err
+	}
+	u.Pressure, err = o.pressure()
+	return u, err
 }
 
 func (o *Job) usageV2() (u Usage, err error) {

@@ -45,6 +45,9 @@ var fields = [...]Field{
 	{"tmp_inodes", "tmpInodes", "", KindCount, func(l *Limits) *int64 { return &l.TmpInodes }},
 	{"output", "outputBytes", "max-output", KindSize, func(l *Limits) *int64 { return &l.MaxOutput }},
 	{"file", "fileBytes", "max-file", KindSize, func(l *Limits) *int64 { return &l.MaxFile }},
+	{"swap", "swapBytes", "swap", KindSize, func(l *Limits) *int64 { return &l.Swap }},
+	{"io_read", "ioReadBytesPerSecond", "io-read", KindSize, func(l *Limits) *int64 { return &l.IORead }},
+	{"io_write", "ioWriteBytesPerSecond", "io-write", KindSize, func(l *Limits) *int64 { return &l.IOWrite }},
 }
 
 // ByName finds a field by its name in policy files.
@@ -55,6 +58,32 @@ func ByName(name string) (Field, bool) {
 		}
 	}
 	return Field{}, false
+}
+
+// Optional says that 0, "not given", is a value of its own: what an IO limit
+// doesn't bound, and no swap.
+func (f Field) Optional() bool { return f.Name == "swap" || f.unbounded() }
+
+// unbounded fields bound nothing where they are not given.
+func (f Field) unbounded() bool { return f.Name == "io_read" || f.Name == "io_write" }
+
+// Narrow gives the value of a run for which asked was asked (0: nothing), def is
+// the profile's default and top its ceiling; ok is false if asked is over the
+// ceiling. Where 0 is no limit, a ceiling of 0 is none either, and one that is
+// given holds a run that asks for nothing too.
+func (f Field) Narrow(asked, def, top int64) (v int64, ok bool) {
+	if f.unbounded() && top == 0 {
+		top = math.MaxInt64
+	}
+	switch {
+	case asked > top:
+		return 0, false
+	case asked != 0:
+		return asked, true
+	case f.unbounded() && def == 0 && top != math.MaxInt64:
+		return top, true
+	}
+	return min(def, top), true
 }
 
 // Get reads the field from l.

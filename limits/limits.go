@@ -10,14 +10,15 @@ package limits
 import "time"
 
 // Limits is one set of limits. The zero value of a field means "not given",
-// never "unlimited": there is no way to write unlimited.
+// never "unlimited": there is no way to write unlimited. What may be left out
+// altogether, Field.Optional names.
 type Limits struct {
 	Timeout time.Duration // wall clock of one run
 	CPUTime time.Duration // CPU time of the whole job, user and system
 	TTL     time.Duration // life of a session, whatever it does
 	Idle    time.Duration // life of a session without a running command
 
-	Memory          int64 // bytes, swap included (there is none)
+	Memory          int64 // bytes, without Swap
 	Workspace       int64 // bytes of the writable /workspace
 	WorkspaceInodes int64
 	TmpSize         int64 // bytes of each of /tmp, HOME and /dev/shm
@@ -25,6 +26,10 @@ type Limits struct {
 
 	CPUs CPUs
 	PIDs int64 // processes and threads of the job
+
+	Swap    int64 // bytes of swap beyond Memory; 0 is none
+	IORead  int64 // bytes per second from each block device; 0 is no limit
+	IOWrite int64 // and to each
 
 	MaxOutput int64 // bytes of each of stdout and stderr that are kept
 	MaxFile   int64 // bytes of one file moved by jailer's own verbs

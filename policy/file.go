@@ -94,6 +94,11 @@ type limitTable struct {
 	TmpInodes       any `toml:"tmp_inodes"`
 	Output          any `toml:"output"`
 	File            any `toml:"file"`
+	Swap            any `toml:"swap"`
+	IORead          any `toml:"io_read"`
+	IOWrite         any `toml:"io_write"`
+
+	CPUSet *string `toml:"cpuset"`
 }
 
 func (t limitTable) byName() map[string]any {
@@ -103,6 +108,7 @@ func (t limitTable) byName() map[string]any {
 		"workspace": t.Workspace, "workspace_inodes": t.WorkspaceInodes,
 		"tmp_size": t.TmpSize, "tmp_inodes": t.TmpInodes,
 		"output": t.Output, "file": t.File,
+		"swap": t.Swap, "io_read": t.IORead, "io_write": t.IOWrite,
 	}
 }
 

@@ -27,6 +27,7 @@ type Overrides struct {
 	Rootfs string
 
 	Limits           limits.Limits
+	CPUSet           string
 	AppArmorRequired bool
 	Capabilities     []string // nil: not given
 	OutputKeep       string
@@ -53,6 +54,7 @@ func combine(r *jailer.Request, o Overrides) (q *jailer.Request, given limits.Li
 		{"cwd", &c.Cwd, o.Cwd},
 		{"outputKeep", &c.OutputKeep, o.OutputKeep},
 		{"onOutputLimit", &c.OnOutputLimit, o.OnOutputLimit},
+		{"limits.cpuset", &c.Limits.CPUSet, o.CPUSet},
 	} {
 		if s.flag == "" {
 			continue

@@ -331,6 +331,12 @@ func mergeLimits(p *profile, t limitTables, base *Policy) (key, msg string) {
 	}
 	for _, f := range limits.Fields() {
 		d, m := f.Get(p.defaults), f.Get(p.max)
+		if f.Optional() {
+			if _, ok := f.Narrow(d, 0, m); !ok {
+				return ".max." + f.Name, fmt.Sprintf("is below the default of %s (give limits.max.%s too)", f.Format(d), f.Name)
+			}
+			continue
+		}
 		if d == 0 && m == 0 && f.Name != "cpu_time" && (f.Name != "cpus" || !p.maxHostCPUs) {
 			return ".default." + f.Name, "is missing"
 		}
@@ -341,13 +347,35 @@ func mergeLimits(p *profile, t limitTables, base *Policy) (key, msg string) {
 	if p.defaults.Memory < minMemory {
 		return ".default.memory", fmt.Sprintf("%s given, a jail needs at least %s", limits.FormatSize(p.defaults.Memory), limits.FormatSize(minMemory))
 	}
+	return mergeCPUSet(p, t)
+}
+
+func mergeCPUSet(p *profile, t limitTables) (key, msg string) {
+	for _, c := range []struct {
+		key   string
+		given *string
+		into  *limits.CPUSet
+	}{{".default.cpuset", t.Default.CPUSet, &p.cpuset}, {".max.cpuset", t.Max.CPUSet, &p.maxCPUSet}} {
+		if c.given == nil {
+			continue
+		}
+		set, err := limits.ParseCPUSet(*c.given)
+		if err != nil {
+			return c.key, err.Error()
+		}
+		*c.into = set
+	}
+	if p.cpuset != "" && p.maxCPUSet != "" && !p.cpuset.Within(p.maxCPUSet) {
+		return ".max.cpuset", fmt.Sprintf("%s does not hold the default of %s", p.maxCPUSet, p.cpuset)
+	}
 	return "", ""
 }
 
-// fill sets the fields of l that are not given.
+// fill sets the fields of l that are not given. Swap is not among them: a policy
+// that says nothing of it grants none.
 func fill(l *limits.Limits, from limits.Limits) {
 	for _, f := range limits.Fields() {
-		if f.Get(*l) == 0 {
+		if f.Get(*l) == 0 && !f.Optional() {
 			f.Set(l, f.Get(from))
 		}
 	}

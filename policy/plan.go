@@ -21,7 +21,8 @@ type Plan struct {
 	Cwd string   `json:"cwd"` // absolute and clean, inside the jail
 
 	Rootfs Rootfs        `json:"rootfs"`
-	Limits limits.Limits `json:"limits"` // complete: no field is 0
+	Limits limits.Limits `json:"limits"` // complete: no field is 0 but the optional ones
+	CPUSet limits.CPUSet `json:"cpuset,omitempty"`
 
 	Enforce  string    `json:"enforce"`  // EnforceRequired or EnforceBestEffort
 	IDs      string    `json:"ids"`      // IDsSingle or IDsRange

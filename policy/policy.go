@@ -102,7 +102,9 @@ type profile struct {
 	ids          string
 	defaults     limits.Limits
 	max          limits.Limits
-	maxHostCPUs  bool // the ceiling of cpus is what the host has
+	maxHostCPUs  bool          // the ceiling of cpus is what the host has
+	cpuset       limits.CPUSet // "": any
+	maxCPUSet    limits.CPUSet // "": all of the host's
 	require      []string
 	keep         string
 	onLimit      string

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -72,6 +73,9 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 		return nil, err
 	}
 	if n.Limits, err = f.limit(p, given, o.HostCPUs); err != nil {
+		return nil, err
+	}
+	if n.CPUSet, err = f.cpus(p, q.Limits.CPUSet); err != nil {
 		return nil, err
 	}
 	n.HasStdin = q.Stdin != nil
@@ -155,12 +159,11 @@ func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Li
 	l := given
 	for _, x := range limits.Fields() {
 		top, asked := x.Get(ceiling), x.Get(given)
-		if asked > top {
+		v, ok := x.Narrow(asked, x.Get(f.defaults), top)
+		if !ok {
 			return l, deny(p, "limits."+x.Name, fmt.Sprintf("%s asked, the ceiling is %s", x.Format(asked), x.Format(top)))
 		}
-		if asked == 0 {
-			x.Set(&l, min(x.Get(f.defaults), top))
-		}
+		x.Set(&l, v)
 	}
 	if l.Memory < minMemory {
 		return l, refuse("limits.memory", fmt.Sprintf("%s given, a jail needs at least %s", limits.FormatSize(l.Memory), limits.FormatSize(minMemory)))
@@ -172,6 +175,21 @@ func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Li
 		return l, refuse("limits", msg)
 	}
 	return l, nil
+}
+
+// cpus is the set of CPUs: "" where neither request nor profile names one.
+func (f *profile) cpus(p *Policy, asked string) (limits.CPUSet, error) {
+	if asked == "" {
+		return cmp.Or(f.cpuset, f.maxCPUSet), nil
+	}
+	set, err := limits.ParseCPUSet(asked)
+	if err != nil {
+		return "", refuse("limits.cpuset", err.Error())
+	}
+	if f.maxCPUSet != "" && !set.Within(f.maxCPUSet) {
+		return "", deny(p, "limits.cpuset", fmt.Sprintf("%s asked, the ceiling is %s", set, f.maxCPUSet))
+	}
+	return set, nil
 }
 
 // ceiling is the profile's, with what depends on the host and on other ceilings.

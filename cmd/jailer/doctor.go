@@ -32,6 +32,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Say what this host can and can't enforce for this user, and for what is missing
 the command or file that mends it. Run it as the user, and from the place, that
 jailer will be run by: rights differ between a login, a service and a container.
+Where a run would move itself to a scope of the user's systemd manager, so does
+doctor.
 
 Each line has an id, an answer (yes, no, or unknown) and what was found. What the
 profile needs is marked; there, "unknown" counts as no. The ids are those that a
@@ -67,6 +69,7 @@ func (a *app) doctor(f *doctorFlags) error {
 		return err
 	}
 	h := host.Here()
+	h.Cgroups = launch.CheckCgroups(a.xdg, plan)
 	found := h.Check(a.want(p, plan))
 	failed := host.Failed(found)
 	if len(failed) > 0 {

@@ -17,6 +17,7 @@ type requestFlags struct {
 	tenant, rootfs, cwd      string
 	labels, env, caps        []string
 	limits                   limits.Limits
+	cpuset                   string
 	keep, onLimit, apparmor  string
 	stdin                    string
 	ttyFlags
@@ -44,6 +45,7 @@ func (f *requestFlags) register(fs *pflag.FlagSet) {
 			fs.Var(&limitFlag{field: l, in: &f.limits}, l.Flag, usage)
 		}
 	}
+	fs.StringVar(&f.cpuset, "cpuset", "", "run on these CPUs alone: a `LIST` as 0-1,3")
 	fs.StringVar(&f.keep, "output-keep", "", "what to keep of output over the cap: `head`, tail or both")
 	fs.StringVar(&f.onLimit, "on-output-limit", "", "at the output cap: `truncate` or kill")
 	fs.StringVar(&f.apparmor, "apparmor", "", "`required`: refuse to run without an AppArmor profile")
@@ -55,10 +57,13 @@ var limitUsage = map[string]string{
 	"timeout":    "end the command after `DURATION` of wall-clock time, as 30s",
 	"cpu-time":   "end it after `DURATION` of CPU time, all processes together",
 	"ttl":        "end it `DURATION` after jailer began, set-up included",
-	"memory":     "memory of all its processes and tmpfs files, as `SIZE` 64M or 1G; no swap",
+	"memory":     "memory of all its processes and tmpfs files, as `SIZE` 64M or 1G, at least 1M",
 	"cpus":       "`N` CPUs, in steps of 0.001",
 	"pids":       "at most `N` processes and threads",
 	"tmp-size":   "`SIZE` of each of /tmp, $HOME and /dev/shm",
+	"swap":       "`SIZE` of swap beyond --memory (default none)",
+	"io-read":    "read at most `SIZE` a second from each block device",
+	"io-write":   "write at most `SIZE` a second to each block device",
 	"max-output": "keep `SIZE` of each output stream; the rest is counted and thrown away",
 }
 
@@ -90,7 +95,7 @@ func (l *limitFlag) Set(s string) error {
 func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
 	o := policy.Overrides{
 		Profile: f.profile, Tenant: f.tenant, Argv: argv, Cwd: f.cwd, Rootfs: f.rootfs,
-		Limits: f.limits, OutputKeep: f.keep, OnOutputLimit: f.onLimit, Stdin: f.stdin != "",
+		Limits: f.limits, CPUSet: f.cpuset, OutputKeep: f.keep, OnOutputLimit: f.onLimit, Stdin: f.stdin != "",
 	}
 	switch f.apparmor {
 	case "":
@@ -98,6 +103,9 @@ func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
 		o.AppArmorRequired = true
 	default:
 		return o, usagef("--apparmor %q: only \"required\" can be asked for; what weakens is in the policy", f.apparmor)
+	}
+	if f.cpuset == "" && f.set.Changed("cpuset") {
+		return o, usagef("--cpuset: empty")
 	}
 	var err error
 	if o.Env, err = keyValues("--env", f.env); err != nil {

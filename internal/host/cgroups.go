@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/jailer-project/jailer/cgroup"
 )
@@ -28,7 +27,7 @@ func (h *Host) cgroups(w Want) []Finding {
 		}
 		if c.Controller != "" {
 			f.Needed = !w.BestEffort
-			h.weigh(&f, c.Controller, w, lacks)
+			h.weigh(&f, c.Controller, w)
 		}
 		// One that can't be told is left to the read-back of the limits.
 		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
@@ -40,20 +39,18 @@ func (h *Host) cgroups(w Want) []Finding {
 	return append(out, h.ownedBase(layout, w)...)
 }
 
-func (h *Host) weigh(f *Finding, controller string, w Want, lacks []string) {
+func (h *Host) weigh(f *Finding, controller string, w Want) {
 	switch {
 	case f.State != Yes && w.BestEffort:
-		stand := "best effort: an rlimit stands in; "
-		if controller == "cpu" {
-			stand = "best effort: not enforced; "
+		stand := "best effort: not enforced; "
+		if controller == "memory" || controller == "pids" {
+			stand = "best effort: an rlimit stands in; "
 		}
 		f.Reason = stand + f.Reason
 	case f.State != Yes:
 		if h.UID != 0 {
 			f.Hint = join(f.Hint, `if rlimits are enough for you, a policy with [limits] enforce = "best-effort"`)
 		}
-	case len(lacks) > 0 && w.BestEffort:
-		f.Reason += ", but unused: a run has all of its limits in cgroups or none, and " + strings.Join(lacks, ", ") + " can't be"
 	}
 }
 

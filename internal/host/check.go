@@ -85,8 +85,7 @@ func Failed(fs []Finding) []string {
 }
 
 // required judges the profile's require list by what the probes found. A
-// stand-in is not what "require" asks for, and the cgroup limits are had all
-// together or not at all.
+// stand-in is not what "require" asks for.
 func required(w Want, found []Finding) []Finding {
 	state := func(ids ...string) (State, string) {
 		for _, id := range ids {
@@ -110,7 +109,7 @@ func required(w Want, found []Finding) []Finding {
 		case "seccomp":
 			f.State, by = state("build.seccomp", "build.intact", "seccomp.kernel", "seccomp.profile")
 		case "memory", "pids", "cpu":
-			f.State, by = state("cgroup.memory", "cgroup.pids", "cgroup.cpu")
+			f.State, by = state("cgroup." + r)
 		case "workspace": // a tmpfs of the jail's own, always
 		case "apparmor":
 			f.State, by = state("apparmor", "apparmor.profile")

@@ -208,14 +208,14 @@ var hostCases = []hostCase{
 		says:   []says{{"cgroup.cpu", No, "cgroup.delegation.cpu", nil}, {"cgroup.memory", Yes, "", nil}},
 	},
 	{
-		// A run has all of its limits in cgroups or none.
-		name: "cpu not delegated, best effort, and pids required", uid: 1000,
+		// What is there is used, whatever is not.
+		name: "cpu not delegated, best effort, and all required", uid: 1000,
 		set: func(h *Host, _ fstest.MapFS, w *Want) {
 			refuse(h, "cgroup.delegation.cpu", "cpu")
-			w.BestEffort, w.Require = true, []string{"pids"}
+			w.BestEffort, w.Require = true, []string{"pids", "cpu"}
 		},
-		failed: []string{"require.pids"},
-		says:   []says{{"cgroup.memory", Yes, "", []string{"unused", "cpu"}}},
+		failed: []string{"require.cpu"},
+		says:   []says{{"cgroup.memory", Yes, "", []string{"cgroup v2"}}, {"cgroup.cpu", No, "cgroup.delegation.cpu", []string{"not enforced"}}},
 	},
 	{
 		// The cgroup package's own answer about a host without any.

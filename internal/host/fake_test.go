@@ -73,7 +73,7 @@ func fake(uid int) (*Host, fstest.MapFS) {
 func goodCgroups() []cgroup.Finding {
 	var out []cgroup.Finding
 	out = append(out, cgroup.Finding{ID: "cgroup.hierarchy", State: Yes, Reason: "cgroup v2"})
-	for _, c := range []string{"memory", "pids", "cpu"} {
+	for _, c := range []string{"memory", "pids", "cpu", "cpuset", "io"} {
 		out = append(out, cgroup.Finding{ID: "cgroup." + c, Controller: c, State: Yes, Where: "/sys/fs/cgroup/x", Reason: "cgroup v2"})
 	}
 	return append(out, cgroup.Finding{ID: "cgroup.kill", State: Yes}, cgroup.Finding{ID: "cgroup.nsdelegate", State: Yes},

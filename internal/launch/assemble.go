@@ -26,7 +26,23 @@ func (r *run) makeCgroup() error {
 	r.jail = jail
 	r.later(func() error { return r.removeCgroup() })
 	l := r.plan.Limits
-	job, err := jail.NewJob(1, cgroup.Limits{Memory: l.Memory, Pids: l.PIDs, CPUMilli: int64(l.CPUs)})
+	var c cgroup.Limits
+	if r.holds("memory") {
+		c.Memory, c.Swap = l.Memory, l.Swap
+	}
+	if r.holds("pids") {
+		c.Pids = l.PIDs
+	}
+	if r.holds("cpu") {
+		c.CPUMilli = int64(l.CPUs)
+	}
+	if r.holds("cpuset") {
+		c.CPUSet = string(r.plan.CPUSet)
+	}
+	if r.holds("io") {
+		c.IORead, c.IOWrite = l.IORead, l.IOWrite
+	}
+	job, err := jail.NewJob(1, c)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -65,11 +65,11 @@ func golden(t *testing.T, file string) {
 	switch strings.TrimSpace(in["host"]) {
 	case "root":
 		r.ids = ids{uid: 1900000007, gid: 1900000007, owned: true}
-		r.base = new(cgroup.Base)
+		r.base, r.held = new(cgroup.Base), cgroup.Controllers()
 	case "delegated":
-		r.base = new(cgroup.Base)
+		r.base, r.held = new(cgroup.Base), cgroup.Controllers()
 	case "range":
-		r.base = new(cgroup.Base)
+		r.base, r.held = new(cgroup.Base), cgroup.Controllers()
 		r.ids.subUID, r.ids.subGID, r.ids.n = 100000, 100000, rangeSize
 	case "best-effort":
 	default:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ func (r *run) payload() *pid1.Payload {
 		UID:      jobUID,
 		GID:      jobGID,
 		Rlimits:  kernelRlimits(r.rlimits()),
-		Affinity: affinity(r.plan.Limits.CPUs),
+		Affinity: affinity(r.plan.Limits.CPUs, r.cpus()),
 		Umask:    0o022,
 		Cwd:      r.plan.Cwd,
 		Filters:  [][]byte{r.filter},
@@ -111,20 +112,39 @@ func (r *run) keepCgroupWarm() func() {
 	return sync.OnceFunc(func() { close(done) })
 }
 
-// affinity picks as many CPUs as the job may use, so that programs that ask how
-// many there are get an answer that fits the quota. They start at a random
-// place of those that the launcher may use: jails side by side spread out.
-func affinity(c limits.CPUs) []byte {
+// cpus are those that the job may use: of its cpuset those that the launcher may
+// use too, or, where that is none, the whole set. Of CPUs outside its cpuset the
+// kernel takes no mask.
+func (r *run) cpus() []int {
 	var have unix.CPUSet
 	if unix.SchedGetaffinity(0, &have) != nil {
 		return nil
 	}
-	var cpus []int
+	var own, both []int
 	for i := range len(have) * 64 {
 		if have.IsSet(i) {
-			cpus = append(cpus, i)
+			own = append(own, i)
 		}
 	}
+	if !r.holds("cpuset") {
+		return own
+	}
+	set := r.plan.CPUSet.CPUs()
+	for _, i := range own {
+		if slices.Contains(set, i) {
+			both = append(both, i)
+		}
+	}
+	if len(both) == 0 {
+		return set
+	}
+	return both
+}
+
+// affinity picks as many CPUs as the job may use, so that programs that ask how
+// many there are get an answer that fits the quota. They start at a random
+// place of those that it may use: jails side by side spread out.
+func affinity(c limits.CPUs, cpus []int) []byte {
 	n := cpuCount(c)
 	if n >= len(cpus) {
 		return nil

@@ -64,14 +64,18 @@ func (r *run) probe() error {
 	if err := r.chooseIDs(); err != nil {
 		return err
 	}
-	base, err := cgroup.Find(cgroup.Options{})
+	bestEffort := r.plan.Enforce == policy.EnforceBestEffort
+	base, err := findBase(r.o.XDGRuntimeDir, r.needs(), bestEffort)
 	if err != nil {
-		if r.plan.Enforce != "best-effort" {
+		if !bestEffort {
 			return unavailable(err)
 		}
-		r.log.Info("no cgroup limits, rlimits stand in", "reason", err)
+		r.log.Info("not all limits are cgroups', rlimits stand in", "reason", err)
 	}
 	r.base = base
+	if base != nil {
+		r.held = slices.DeleteFunc(r.needs(), func(c string) bool { return !base.Has(c) })
+	}
 	return r.checkRequired()
 }
 

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
@@ -91,10 +92,22 @@ func (r *run) measured(res *jailer.Result) {
 	}
 	u.CPUUserMs, u.CPUSystemMs = ptr(r.usage.CPUUser.Milliseconds()), ptr(r.usage.CPUSystem.Milliseconds())
 	u.MemoryPeakBytes, u.PidsPeak = r.usage.MemoryPeak, r.usage.PidsPeak
-	u.OOMKills = ptr(r.usage.OOMKills)
+	if r.holds("memory") {
+		u.OOMKills = ptr(r.usage.OOMKills)
+	}
 	if r.usage.Throttled != nil {
 		u.ThrottledMs = ptr(r.usage.Throttled.Milliseconds())
 	}
+	if p := r.usage.Pressure; p != nil {
+		u.Pressure = &jailer.Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
+	}
+}
+
+func stall(s *cgroup.Stall) *jailer.Stall {
+	if s == nil {
+		return nil
+	}
+	return &jailer.Stall{SomeMs: s.Some.Milliseconds(), FullMs: s.Full.Milliseconds()}
 }
 
 func (r *run) limitsHit(res *jailer.Result) {
@@ -124,14 +137,20 @@ func (r *run) isolation() jailer.Isolation {
 	if r.armor {
 		i.AppArmor = apparmor.Default
 	}
-	if r.base == nil {
-		i.Limits["memory"], i.Limits["pids"], i.Limits["cpuTime"] = "rlimit", "rlimit", "rlimit"
-		i.NotEnforced = []string{"cpu"}
-		return i
+	kind := "rlimit"
+	if r.base != nil {
+		kind = string(r.base.Kind())
 	}
-	kind := string(r.base.Kind())
-	for _, c := range []string{"memory", "pids", "cpu", "cpuTime"} {
-		i.Limits[c] = kind
+	i.Limits["cpuTime"] = kind
+	for _, c := range r.needs() {
+		switch {
+		case r.holds(c):
+			i.Limits[c] = kind
+		case c == "memory", c == "pids":
+			i.Limits[c] = "rlimit"
+		default:
+			i.NotEnforced = append(i.NotEnforced, c) // there is no such rlimit
+		}
 	}
 	return i
 }

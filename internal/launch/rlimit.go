@@ -2,10 +2,12 @@ package launch
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/spec"
 )
@@ -24,22 +26,39 @@ func (r *run) rlimits() []spec.Rlimit {
 		{Type: "RLIMIT_NICE", Soft: 0, Hard: 0},
 		{Type: "RLIMIT_RTPRIO", Soft: 0, Hard: 0},
 	}
-	if r.base != nil {
-		return l
-	}
 	p := r.plan.Limits
-	cpu := uint64(math.Ceil(p.CPUTime.Seconds()))
-	return append(l,
+	if !r.holds("memory") {
 		// DATA, not AS: node, Go and Java reserve address space far beyond what
 		// they use. It bounds each process, not the job.
-		spec.Rlimit{Type: "RLIMIT_DATA", Soft: uint64(p.Memory), Hard: uint64(p.Memory)},
+		l = append(l, spec.Rlimit{Type: "RLIMIT_DATA", Soft: uint64(p.Memory), Hard: uint64(p.Memory)})
+	}
+	if !r.holds("pids") {
 		// Counted in the job's own user namespace: PID 1 and the caller's other
 		// processes are not in it.
-		spec.Rlimit{Type: "RLIMIT_NPROC", Soft: uint64(p.PIDs), Hard: uint64(p.PIDs)},
+		l = append(l, spec.Rlimit{Type: "RLIMIT_NPROC", Soft: uint64(p.PIDs), Hard: uint64(p.PIDs)})
+	}
+	if r.base == nil { // any cgroup counts the job's CPU time
 		// Each process; SIGXCPU at the soft limit, SIGKILL at the hard one.
-		spec.Rlimit{Type: "RLIMIT_CPU", Soft: cpu, Hard: cpu + 1},
-	)
+		cpu := uint64(math.Ceil(p.CPUTime.Seconds()))
+		l = append(l, spec.Rlimit{Type: "RLIMIT_CPU", Soft: cpu, Hard: cpu + 1})
+	}
+	return l
 }
+
+// needs names the controllers of this run's limits.
+func (r *run) needs() []string {
+	need := cgroup.Controllers()
+	if r.plan.CPUSet != "" {
+		need = append(need, "cpuset")
+	}
+	if r.plan.Limits.IORead > 0 || r.plan.Limits.IOWrite > 0 {
+		need = append(need, "io")
+	}
+	return need
+}
+
+// holds says whether a controller holds this run's limits.
+func (r *run) holds(controller string) bool { return slices.Contains(r.held, controller) }
 
 // cpuRlimit reports whether a process that used d and died of a signal did so by
 // our limit: a job can send itself the signal. The kernel compares the limit

@@ -31,7 +31,8 @@ type run struct {
 	request *jailer.Request
 	plan    *policy.Plan
 
-	base   *cgroup.Base // nil: best effort, rlimits stand in
+	base   *cgroup.Base // best effort: nil, or without some controllers, and rlimits stand in
+	held   []string     // the controllers that hold this run's limits
 	filter []byte       // compiled, as PID 1 will load it
 	ids    ids
 	armor  bool // PID 1 and the command run under AppArmor's profiles

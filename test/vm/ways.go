@@ -85,7 +85,7 @@ func musts(caller string) []string {
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		tests("test/run", "TestExit|TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwapIsDenied|"+
+		tests("test/run", "TestExit|TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwap|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
 			"TestCgroupsUntouched|TestStormEnds|TestManyAtOnce|TestNothingLeft|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
@@ -114,6 +114,9 @@ printf '[Service]\nDelegate=\nDelegate=` + controllers + `\n' >/run/systemd/syst
 systemctl daemon-reload
 systemctl restart user@$(id -u plain).service`
 }
+
+// asPlain becomes the user and nothing else.
+const asPlain = `setpriv --reuid=$(id -u plain) --regid=$(id -g plain) --init-groups --`
 
 const undelegate = `
 rm /run/systemd/system/user@.service.d/zz-bed.conf
@@ -146,9 +149,71 @@ var ways = []plan.Way{
 		Jobs: []plan.Job{way("partial")},
 	},
 	{
-		Name: "none", What: "no delegation", User: "plain", Place: plan.System,
+		// As cron and services do: no delegation, and no XDG_RUNTIME_DIR.
+		Name: "none", What: "no delegation, a lingering user manager", User: "plain", Place: plan.System,
 		Env:  env("JAILER_LACKS", "root"),
 		Jobs: []plan.Job{way("none")},
+	},
+	{
+		// As sshd does: PAM opens a session of logind's.
+		Name: "session", What: "a login session", User: "plain", Place: plan.System,
+		Env: env("JAILER_LACKS", "root"),
+		Enter: `
+names=$(env | sed -n 's/^\([A-Z_][A-Z0-9_]*\)=.*/\1/p' | paste -sd,)
+exec runuser -l -w "$names" -c 'cd "$0" && exec "$@"' -- plain "$PWD" "$@"`,
+		Jobs: []plan.Job{way("session")},
+	},
+	{
+		Name: "pidns", What: "no delegation, in another pid namespace", User: "plain", Place: plan.System,
+		Env:   env("JAILER_LACKS", "root"),
+		Enter: `exec unshare --pid --fork --kill-child --mount-proc ` + asPlain + ` "$@"`,
+		Jobs:  []plan.Job{way("pidns")},
+	},
+	{
+		Name: "container", What: "a container: private cgroup namespace, the user's cgroup its root", User: "plain", Place: plan.System,
+		Env: env("JAILER_LACKS", "root"),
+		// What the caller's cgroups leave is the container's, and goes with it.
+		Enter: `
+box=/sys/fs/cgroup/bed-box
+mkdir $box
+chown plain $box $box/cgroup.procs $box/cgroup.threads $box/cgroup.subtree_control
+status=0
+(
+	echo 0 >$box/cgroup.procs
+	exec unshare --cgroup --mount sh -euc 'mount -t cgroup2 none /sys/fs/cgroup; exec ` + asPlain + ` "$@"' sh "$@"
+) || status=$?
+if find $box -type d -name 'jail-*' | grep .; then
+	status=97
+fi
+find $box -depth -type d -exec rmdir {} ';'
+exit $status`,
+		Jobs: []plan.Job{way("container")},
+	},
+	{
+		Name: "unequipped", What: "a user manager without a message bus", User: "plain", Place: plan.System,
+		Env: env("JAILER_LACKS", "root"),
+		Setup: `
+uid=$(id -u plain)
+runuser -u plain -- env XDG_RUNTIME_DIR=/run/user/$uid systemctl --user stop dbus.socket dbus.service
+rm -f /run/user/$uid/bus`,
+		Teardown: `systemctl restart user@$(id -u plain).service`,
+		Jobs:     []plan.Job{way("unequipped")},
+	},
+	{
+		Name: "hung", What: "a message bus that never answers", User: "plain", Place: plan.System,
+		Env:  env("JAILER_LACKS", "root"),
+		Jobs: []plan.Job{way("hung")},
+	},
+	{
+		Name: "nomanager", What: "no user manager", User: "plain", Place: plan.System,
+		Env: env("JAILER_LACKS", "root"),
+		Setup: `
+loginctl disable-linger plain
+systemctl stop user@$(id -u plain).service user-runtime-dir@$(id -u plain).service`,
+		Teardown: `
+loginctl enable-linger plain
+systemctl start user@$(id -u plain).service`,
+		Jobs: []plan.Job{way("nomanager")},
 	},
 	{
 		// What the refusal of the way before tells an administrator to do.

@@ -1,17 +1,13 @@
 package ways
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
-	"github.com/jailer-project/jailer/test/need"
 )
 
 var controllers = []string{"memory", "pids", "cpu"}
@@ -98,58 +94,36 @@ func partial(t *testing.T) {
 	found(t, fs, "cgroup.memory", "yes")
 	found(t, fs, "cgroup.pids", "yes")
 
-	bestEffort(t, c)
+	// With best effort what is there is used.
+	best := builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)
+	r := best.Run(t, job).Said(t, "RAN\n")
+	if l := r.Isolation.Limits; l["memory"] != "cgroup2" || l["pids"] != "cgroup2" || l["cpuTime"] != "cgroup2" || l["cpu"] != "" {
+		t.Errorf("limits %v", l)
+	}
+	if !slices.Equal(r.Isolation.NotEnforced, []string{"cpu"}) {
+		t.Errorf("notEnforced %v, want cpu alone", r.Isolation.NotEnforced)
+	}
+	best.Run(t, jail.Job{Flags: []string{"--memory", "32M"}, Sh: eater}).Ended(t, jailer.StatusOOMKilled, jailer.LimitMemory, 137)
+	for _, ctl := range controllers {
+		if f := doctor(t, best)["cgroup."+ctl]; f.Needed {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
 	t.Run("what is required under best effort", func(t *testing.T) {
 		for _, ctl := range controllers {
 			p := c.WithPolicy(t, ctl+".toml", jail.BestEffort+"[profiles.strict]\nextends = \"default\"\nrequire = [\""+ctl+"\"]\n")
-			refused(t, p.Run(t, with("--profile", "strict")), "require."+ctl, ctl, "doctor")
+			o := p.Run(t, with("--profile", "strict"))
+			if ctl == "cpu" {
+				refused(t, o, "require.cpu", ctl, "doctor")
+				continue
+			}
+			o.Said(t, "RAN\n")
 		}
 	})
 }
 
-// none: nothing is the caller's, and the line that gets him something works.
-func none(t *testing.T) {
-	c := user(t)
-	strict := builtin(c)
-	o := strict.Run(t, job)
-	refused(t, o, "cgroup.delegation", "memory, pids, cpu", "not delegated", "/sys/fs/cgroup/", scopeLine, "best-effort")
-	fs := doctor(t, strict, "cgroup.memory", "cgroup.pids", "cgroup.cpu")
-	for _, ctl := range controllers {
-		if f := found(t, fs, "cgroup."+ctl, "no"); f.Cause != "cgroup.delegation" || !strings.Contains(f.Hint, scopeLine) {
-			t.Errorf("doctor: %+v", f)
-		}
-	}
-	bestEffort(t, c)
-	t.Run("the hint, followed", func(t *testing.T) { scope(t, strict) })
-}
-
-const scopeLine = "systemd-run --user --scope -p Delegate=yes -- jailer run"
-
-// scope does what the hint says. The user's manager must be there for it: he is
-// logged in, or lingers.
-func scope(t *testing.T, c *jail.Caller) {
-	run := need.Program(t, "systemd-run")
-	dir := fmt.Sprintf("/run/user/%d", c.UID)
-	_, err := os.Stat(dir + "/systemd/private")
-	need.Feature(t, "user-manager", err == nil, fmt.Sprint(err))
-	ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
-	defer cancel()
-	inner := c.Command(ctx, "run", "--json", "--", "sh", "-c", job.Sh)
-	args := append([]string{"--user", "--scope", "-p", "Delegate=yes", "--"}, inner.Args...)
-	cmd := c.Exec(ctx, run, args...)
-	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir)
-	o := jail.Finish(t, job, cmd)
-	if r := ran(t, withoutUnitName(o), "cgroup2"); len(r.Isolation.NotEnforced) > 0 {
-		t.Errorf("not all is enforced:\n%s", o)
-	}
-}
-
-// withoutUnitName takes systemd-run's own line off.
-func withoutUnitName(o *jail.Outcome) *jail.Outcome {
-	d := *o
-	d.Stderr = regexp.MustCompile(`(?m)^Running (scope )?as unit:.*\n`).ReplaceAllString(o.Stderr, "")
-	return &d
-}
+// eater wants four times 32 MiB.
+const eater = "head -c 128M /dev/zero | tail -n 1 >/dev/null; echo on"
 
 // bestEffort is the control: with a policy that accepts rlimits the command
 // runs, and the result says what holds and what nothing does.
@@ -169,7 +143,7 @@ func bestEffort(t *testing.T, c *jail.Caller) {
 		}
 	}
 	// Of memory, that the stand-in holds.
-	o := b.Run(t, jail.Job{Flags: []string{"--memory", "32M"}, Sh: "head -c 128M /dev/zero | tail -n 1 >/dev/null; echo on"})
+	o := b.Run(t, jail.Job{Flags: []string{"--memory", "32M"}, Sh: eater})
 	if s := o.Ran(t); s.Status != jailer.StatusExited || !strings.Contains(o.Out(), "on\n") || !strings.Contains(o.ErrOut(), "memory exhausted") {
 		t.Errorf("128 MiB under an rlimit of 32:\n%s", o)
 	}

@@ -6,7 +6,13 @@
 //	root       root, in a service of the system, cgroup v2
 //	delegated  a user without a range of ids, in a cgroup that is his, with memory, pids and cpu
 //	partial    the same with memory and pids alone
-//	none       the user in a service of the system, where no cgroup is his
+//	none       the user in a service of the system, where no cgroup is his; his manager lingers
+//	session    the user in a login session, as ssh opens it
+//	pidns      as none, in another pid namespace
+//	container  the user in a private cgroup namespace whose root is his
+//	unequipped as none, and the user's manager has no message bus
+//	hung       as none, and the bus never answers
+//	nomanager  as none, and nothing of systemd's runs for the user
 //	dropin     the user after the drop-in was written that the refusal's hint names
 //	ranged     a user with a range in /etc/subuid, delegated
 //	nouserns   user.max_user_namespaces is 0
@@ -34,16 +40,22 @@ import (
 func TestMain(m *testing.M) { jail.Main(m) }
 
 var ways = map[string]func(*testing.T){
-	"root":      root,
-	"delegated": delegated,
-	"partial":   partial,
-	"none":      none,
-	"dropin":    dropin,
-	"ranged":    ranged,
-	"nouserns":  noUserNamespaces,
-	"noclone":   noClone,
-	"apparmor":  appArmor,
-	"armorroot": appArmorRoot,
+	"root":       root,
+	"delegated":  delegated,
+	"partial":    partial,
+	"none":       none,
+	"session":    session,
+	"pidns":      pidNamespace,
+	"container":  containerRoot,
+	"unequipped": unequipped,
+	"hung":       hung,
+	"nomanager":  noManager,
+	"dropin":     dropin,
+	"ranged":     ranged,
+	"nouserns":   noUserNamespaces,
+	"noclone":    noClone,
+	"apparmor":   appArmor,
+	"armorroot":  appArmorRoot,
 }
 
 func TestWay(t *testing.T) {

@@ -21,6 +21,9 @@ type Way struct {
 	User string
 	// Place is where in the cgroup tree they run.
 	Place Place
+	// Enter is a shell script that root runs in the place instead of the user. It
+	// ends in the job, "$@", as the user.
+	Enter string `json:",omitempty"`
 	// Setup and Teardown are shell scripts that root runs before and after.
 	Setup, Teardown string `json:",omitempty"`
 	Env             map[string]string

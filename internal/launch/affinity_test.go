@@ -1,0 +1,55 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/jailer-project/jailer/limits"
+	"github.com/jailer-project/jailer/policy"
+)
+
+// bitsOf lists the bits of a mask.
+func bitsOf(mask []byte) []int {
+	var out []int
+	for i := range len(mask) * 8 {
+		if mask[i/8]&(1<<(i%8)) != 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// A mask has as many CPUs as the quota touches, all of them the job's.
+func TestAffinity(t *testing.T) {
+	cpus := []int{2, 5, 70}
+	for milli, want := range map[limits.CPUs]int{1: 1, 1000: 1, 1001: 2, 2000: 2, 3000: 0, 9000: 0} {
+		for range 20 {
+			got := bitsOf(affinity(milli, cpus))
+			if len(got) != want || slices.ContainsFunc(got, func(n int) bool { return !slices.Contains(cpus, n) }) {
+				t.Fatalf("%v CPUs of %v: %v", milli, cpus, got)
+			}
+		}
+	}
+	if affinity(1000, nil) != nil {
+		t.Error("a mask of nothing")
+	}
+}
+
+// The kernel takes no mask of CPUs outside the cpuset.
+func TestCPUs(t *testing.T) {
+	r := &run{plan: &policy.Plan{CPUSet: "4000-4001"}}
+	own := r.cpus()
+	if len(own) == 0 || slices.Contains(own, 4000) {
+		t.Errorf("without the controller: %v", own)
+	}
+	r.held = []string{"cpuset"}
+	if got := r.cpus(); !slices.Equal(got, []int{4000, 4001}) {
+		t.Errorf("where the launcher may not run: %v", got)
+	}
+	last := own[len(own)-1]
+	r.plan.CPUSet, _ = limits.ParseCPUSet(fmt.Sprintf("%d,4000", last))
+	if got := r.cpus(); !slices.Equal(got, []int{last}) {
+		t.Errorf("of %s, where the launcher may run on %v: %v", r.plan.CPUSet, own, got)
+	}
+}

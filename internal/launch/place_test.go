@@ -1,0 +1,54 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/internal/usermanager"
+)
+
+// TestWithManager: of a cgroup that never was the caller's the manager is the
+// reason; of one that lacks a controller, that it lacks.
+func TestWithManager(t *testing.T) {
+	manager := &usermanager.Error{ID: "cgroup.manager", Reason: "none runs", Hint: "start one"}
+	for _, c := range []struct {
+		id, wantID, wantHint string
+		err                  error
+	}{
+		{"cgroup.delegation", "cgroup.manager", "start one", manager},
+		{"cgroup.threaded", "cgroup.manager", "start one", manager},
+		{"cgroup.delegation.cpu", "cgroup.delegation.cpu", "delegate", manager},
+		{"cgroup.delegation", "cgroup.delegation", "delegate", errors.New("not ours")},
+	} {
+		u := &cgroup.Unavailable{ID: c.id, Reason: "not yours", Hint: "delegate"}
+		got := withManager(u, c.err)
+		if got.ID != c.wantID || got.Hint != c.wantHint || !strings.HasPrefix(got.Reason, "not yours") {
+			t.Errorf("%s: %+v", c.id, got)
+		}
+		if c.err == manager && !strings.Contains(got.Reason, "none runs") {
+			t.Errorf("%s: %+v", c.id, got)
+		}
+		if u.ID != c.id {
+			t.Error("the first refusal was changed")
+		}
+	}
+}
+
+// TestMovable: what is mounted, no scope changes, and root needs none.
+func TestMovable(t *testing.T) {
+	for id, want := range map[string]bool{
+		"cgroup.delegation": true, "cgroup.delegation.cpu": true, "cgroup.threaded": true,
+		"cgroup.own": false, "cgroup.v1.memory": false, "cgroup.readonly": false, "cgroup.mounted": false, "cgroup.controller.io": false,
+	} {
+		want = want && os.Geteuid() != 0
+		if got := movable(&cgroup.Unavailable{ID: id}) != nil; got != want {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+	if movable(errors.New("x")) != nil || movable(nil) != nil {
+		t.Error("no refusal, and movable")
+	}
+}
