@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,6 +127,10 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 			return err.Error(), hint
 		},
 	}
+	for name, dir := range p.Roots() {
+		w.Roots = append(w.Roots, host.Root{Name: name, Path: dir})
+	}
+	slices.SortFunc(w.Roots, func(a, b host.Root) int { return strings.Compare(a.Name, b.Name) })
 	if w.Build.Seccomp {
 		for _, name := range seccomp.Builtin() {
 			if _, err := compiled.Filter(name); err != nil {

@@ -82,5 +82,12 @@ func startError(err error) error {
 	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
 		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
 	}
+	// In words that say nothing: a security module or an outer filter may have
+	// refused any of the steps. A probe that makes the same namespaces tells.
+	if e.Reason == "container.start" || e.Reason == "userns.create" {
+		if f := host.Here().Refusal(); f != nil {
+			e.Reason, e.Hint = f.ID, f.Hint
+		}
+	}
 	return e
 }
