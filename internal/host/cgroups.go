@@ -30,6 +30,10 @@ func (h *Host) cgroups(w Want) []Finding {
 			f.Needed = !w.BestEffort
 			h.weigh(&f, c.Controller, w, lacks)
 		}
+		if c.ID == "cgroup.hierarchy" && c.State == No {
+			// libcontainer wants one, even where it has nothing to write.
+			f.Needed, f.Cause, f.Hint = true, "cgroup.mounted", "see cgroup.mounted: mount -t cgroup2 none /sys/fs/cgroup"
+		}
 		// One that can't be told is left to the read-back of the limits.
 		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
 		out = append(out, f)

@@ -282,8 +282,19 @@ var hostCases = []hostCase{
 				return cgroup.Check(o)
 			}
 		},
-		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
-		says:   []says{{"cgroup.hierarchy", No, "", []string{"no cgroup file system"}}, {"cgroup.cpu", No, "cgroup.mounted", []string{"mount -t cgroup2"}}},
+		failed: []string{"cgroup.hierarchy", "cgroup.memory", "cgroup.pids", "cgroup.cpu"},
+		says:   []says{{"cgroup.hierarchy", No, "cgroup.mounted", []string{"no cgroup file system"}}, {"cgroup.cpu", No, "cgroup.mounted", []string{"mount -t cgroup2"}}},
+	},
+	{
+		name: "no cgroups, best effort", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				o.Proc = "testdata/nocgroups"
+				return cgroup.Check(o)
+			}
+			w.BestEffort = true
+		},
+		failed: []string{"cgroup.hierarchy"},
 	},
 	{
 		name: "cgroups that can't be read", uid: 0,
@@ -560,6 +571,15 @@ var hostCases = []hostCase{
 			w.AppArmor, w.Require = true, []string{"apparmor", "landlock", "moon"}
 		},
 		failed: []string{"apparmor", "require.apparmor", "require.landlock", "require.moon"},
+	},
+	{
+		name: "a jail without /sys", uid: 0,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { delete(files, "sys/module") },
+		says: []says{{"apparmor", Unknown, "", []string{"/sys/module"}}},
+	},
+	{
+		name: "no AppArmor", uid: 0,
+		says: []says{{"apparmor", No, "", []string{"this kernel has no AppArmor"}}},
 	},
 	{
 		name: "no Landlock", uid: 0,

@@ -52,6 +52,7 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		"etc/passwd":                            file("root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
 		"etc/subuid":                            file("ann:100000:65536\n"),
 		"etc/subgid":                            file("ann:100000:65536\n"),
+		"sys/module":                            dir(0, 0o755),
 		"usr":                                   dir(0, 0o755),
 		"usr/bin":                               dir(0, 0o755),
 		"usr/bin/newuidmap":                     owned(0, 0o755|fs.ModeSetuid, ""),

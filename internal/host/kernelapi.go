@@ -61,6 +61,9 @@ func (h *Host) appArmor(w Want) Finding {
 	switch {
 	case absent(err):
 		f.Reason = "this kernel has no AppArmor"
+		if _, err := h.lstat("/sys/module"); err != nil {
+			f.State, f.Reason = Unknown, "/sys/module is not to be seen here"
+		}
 	case err != nil:
 		f.State, f.Reason = Unknown, "can't be read: "+cause(err)
 	case v != "Y":

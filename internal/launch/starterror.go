@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,7 +85,7 @@ func startError(err error) error {
 	}
 	// In words that say nothing: a security module or an outer filter may have
 	// refused any of the steps. A probe that makes the same namespaces tells.
-	if e.Reason == "container.start" || e.Reason == "userns.create" {
+	if slices.Contains([]string{"container.start", "userns.create", "cgroup.mounted"}, e.Reason) {
 		if f := host.Here().Refusal(); f != nil {
 			e.Reason, e.Hint = f.ID, f.Hint
 		}

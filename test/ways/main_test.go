@@ -11,6 +11,8 @@
 //	ranged     a user with a range in /etc/subuid, delegated
 //	nouserns   user.max_user_namespaces is 0
 //	noclone    kernel.unprivileged_userns_clone is 0
+//	nested     root: inside podman's containers, as root and as a user, and inside another jail
+//	mend       root: breaks one thing after another, and does what doctor and the page say
 //
 // A way that refuses must refuse before the command starts, with the reason, the
 // file and what mends it; where some policy can still run it, that is the control.
@@ -40,6 +42,8 @@ var ways = map[string]func(*testing.T){
 	"ranged":    ranged,
 	"nouserns":  noUserNamespaces,
 	"noclone":   noClone,
+	"nested":    nested,
+	"mend":      mend,
 }
 
 func TestWay(t *testing.T) {
@@ -114,7 +118,13 @@ func doctor(t *testing.T, c *jail.Caller, failed ...string) map[string]finding {
 	if c.Policy != "" {
 		args = append(args, "--policy", c.Policy)
 	}
-	o := c.Do(t, jail.Job{Raw: true}, args...)
+	return diagnosis(t, c.Do(t, jail.Job{Raw: true}, args...), c.UID, failed)
+}
+
+// diagnosis reads what `jailer doctor --json` said and wants exactly these ids to
+// be missing.
+func diagnosis(t *testing.T, o *jail.Outcome, uid int, failed []string) map[string]finding {
+	t.Helper()
 	var doc struct {
 		OK       bool
 		UID      int
@@ -128,9 +138,9 @@ func doctor(t *testing.T, c *jail.Caller, failed ...string) map[string]finding {
 	if len(failed) > 0 {
 		want = 1
 	}
-	slices.Sort(failed)
+	failed = slices.Sorted(slices.Values(failed))
 	slices.Sort(doc.Failed)
-	if o.Code != want || doc.OK != (want == 0) || doc.UID != c.UID || !slices.Equal(doc.Failed, failed) {
+	if o.Code != want || doc.OK != (want == 0) || doc.UID != uid || !slices.Equal(doc.Failed, failed) {
 		t.Errorf("doctor: exit status %d, ok %v, uid %d, failed %q; want exit status %d and %q:\n%s",
 			o.Code, doc.OK, doc.UID, doc.Failed, want, failed, o)
 	}
