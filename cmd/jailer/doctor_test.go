@@ -215,6 +215,7 @@ func TestDoctorForeseesNesting(t *testing.T) {
 		{"masked proc", "proc.fresh", 0, []string{"--mount", "--propagation", "private"}, "mount --bind /dev/null /proc/cpuinfo"},
 		// The sysctl is one of each user namespace; a user can't reach another's.
 		{"no user namespaces", "userns.max", doctorUID, []string{"--user", "--map-root-user"}, "echo 0 > /proc/sys/user/max_user_namespaces"},
+		{"no capabilities", "root.capabilities", 0, []string{"--mount"}, "set -- setpriv --bounding-set -sys_ptrace,-sys_admin --inh-caps -sys_ptrace,-sys_admin \"$@\""},
 		{"ids that aren't mapped", "root.uid_range", doctorUID, []string{"--user", "--map-root-user"}, "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -244,6 +245,26 @@ func TestDoctorForeseesNesting(t *testing.T) {
 	}
 	if after := max(); after != before {
 		t.Errorf("user.max_user_namespaces of the host was %s, is %s", before, after)
+	}
+}
+
+// TestDoctorNoexec: a state directory serves on a mount like that of /run.
+func TestDoctorNoexec(t *testing.T) {
+	unshare := need.Program(t, "unshare")
+	need.Root(t)
+	dir, bin := doctorHome(t)
+	state := filepath.Join(dir, "state")
+	if err := os.Mkdir(state, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"doctor"}, {"run", "--", "sh", "-c", "echo RAN"}} {
+		out, errs, code := jailerAs(t, unshare, 0, append([]string{
+			"--mount", "--propagation", "private", "sh", "-c",
+			"mount -t tmpfs -o noexec,nosuid,nodev,mode=711 none " + state + ` && exec "$@"`, "sh", bin, "--state-dir", state,
+		}, args...)...)
+		if code != 0 || errs != "" || (args[0] == "run" && out != "RAN\n") {
+			t.Errorf("%s: exit %d: %s%s", args[0], code, out, errs)
+		}
 	}
 }
 

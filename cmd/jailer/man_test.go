@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/seccomp"
 )
 
@@ -65,7 +66,7 @@ func flagsOf(c *cobra.Command) []string {
 // TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
 // round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}} {
+	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "doctor": {"doctor"}} {
 		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
 	}
 }
@@ -145,6 +146,10 @@ func TestManDocuments(t *testing.T) {
 		want = append(want, members(reflect.TypeFor[seccomp.Line](), "")...)
 		want = slices.DeleteFunc(want, func(s string) bool { return s == "syscall" })
 		compare(t, terms(pageSections(t, "seccomp")["DOCUMENT"]), want)
+	})
+	t.Run("diagnosis", func(t *testing.T) {
+		want := append(members(reflect.TypeFor[diagnosis](), ""), members(reflect.TypeFor[host.Finding](), "")...)
+		compare(t, terms(pageSections(t, "doctor")["DOCUMENT"]), want)
 	})
 	t.Run("request", func(t *testing.T) {
 		section := sections["REQUEST DOCUMENT"]

@@ -154,6 +154,26 @@ func diagnosis(t *testing.T, o *jail.Outcome, uid int, failed []string) map[stri
 	return out
 }
 
+// differs are the warnings that differ between guests, with their kernels' age.
+var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "landlock"}
+
+// warned wants exactly these ids to be warnings: what no run is refused for, and
+// is not a yes. No guest has NTP.
+func warned(t *testing.T, fs map[string]finding, ids ...string) {
+	t.Helper()
+	want := slices.Sorted(slices.Values(append([]string{"clock.synced"}, ids...)))
+	var got []string
+	for _, f := range fs {
+		if !f.Needed && f.State != "yes" && !slices.Contains(differs, f.ID) {
+			got = append(got, f.ID)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("doctor warns of %q, want %q", got, want)
+	}
+}
+
 // found wants this answer to an id.
 func found(t *testing.T, fs map[string]finding, id, state string) finding {
 	t.Helper()

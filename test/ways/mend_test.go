@@ -62,6 +62,14 @@ var damages = []damage{
 	{id: "userns.max", script: "sysctl -qw user.max_user_namespaces=0", failed: []string{"userns.max", "userns.create"}, page: true},
 	{id: "userns.max", script: "sysctl -qw user.max_user_namespaces=0", failed: []string{"userns.max", "userns.create"}, hint: "^(sysctl .*)$"},
 	{id: "userns.clone", script: "sysctl -qw kernel.unprivileged_userns_clone=0", failed: []string{"userns.clone"}, page: true},
+	{
+		id: "userns.max", user: true, policy: jail.BestEffort, script: "sysctl -qw user.max_user_namespaces=0",
+		failed: []string{"userns.max", "userns.create"}, hint: "^(sysctl .*)$",
+	},
+	{
+		id: "userns.clone", user: true, policy: jail.BestEffort, script: "sysctl -qw kernel.unprivileged_userns_clone=0",
+		failed: []string{"userns.clone", "userns.create"}, hint: "^(sysctl .*)$",
+	},
 	{id: "namespaces.max", script: "sysctl -qw user.max_net_namespaces=0", failed: []string{"namespaces.max", "userns.create"}, page: true},
 	{id: "namespaces.max", script: "sysctl -qw user.max_uts_namespaces=0", failed: []string{"namespaces.max", "userns.create"}, hint: "^(sysctl .*)$"},
 	{id: "core.pattern", script: "sysctl -qw kernel.core_pattern='|/bin/false %p'", page: true},

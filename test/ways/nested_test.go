@@ -59,7 +59,7 @@ var containers = []container{
 		name: "without capabilities", flags: slices.Concat(unmasked, unconfined, unfiltered),
 		failed: []string{"root.capabilities"}, reason: "root.capabilities",
 	},
-	// The last four hints, followed.
+	// What the four say, done.
 	{name: "with all that doctor says", flags: slices.Concat(capable, unconfined, unmasked)},
 	{
 		name: "under a filter like Docker's", flags: append([]string{"--security-opt", "seccomp=DENY"}, privileged...),
@@ -147,7 +147,7 @@ func newContained(t *testing.T, podman string, c container) *contained {
 	}
 	in.caller.Home = jail.TempDir(t, in.caller.UID)
 	in.root = filepath.Join(in.caller.Home, "root")
-	// podman's own store, of the containers' names alone.
+	// No image: a directory is the root, and the host's /usr comes in as a volume.
 	script := `mkdir -p "$1"/usr "$1"/etc "$1"/proc "$1"/sys "$1"/dev "$1"/tmp "$1"/run "$1"/opt
 for d in bin sbin lib lib64; do ln -s usr/$d "$1"/$d; done
 chmod 1777 "$1"/tmp
