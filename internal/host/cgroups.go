@@ -32,7 +32,7 @@ func (h *Host) cgroups(w Want) []Finding {
 		}
 		if c.ID == "cgroup.hierarchy" && c.State == No {
 			// libcontainer wants one, even where it has nothing to write.
-			f.Needed, f.Cause, f.Hint = true, "cgroup.mounted", "see cgroup.mounted: mount -t cgroup2 none /sys/fs/cgroup"
+			f.Needed, f.Cause, f.Hint = true, "cgroup.mounted", "see cgroup.mounted"
 		}
 		// One that can't be told is left to the read-back of the limits.
 		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)

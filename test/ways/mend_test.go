@@ -13,6 +13,7 @@ import (
 
 	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // section is the first block of a section of docs/host-setup.md.
@@ -49,6 +50,8 @@ type damage struct {
 	undo   string   // what the test itself takes back
 	better string   // the answer afterwards; "" is yes
 	user   bool     // not root but the user "plain"
+	// private: all of it happens in a mount namespace of its own.
+	private bool
 }
 
 const (
@@ -79,16 +82,15 @@ var damages = []damage{
 		failed: []string{"cgroup.base.owner"}, page: true,
 	},
 	{
-		id: "cgroup.mounted", script: "umount /sys/fs/cgroup", page: true,
-		failed: []string{"cgroup.hierarchy", "cgroup.memory", "cgroup.pids", "cgroup.cpu"}, undo: "mount -o remount,nsdelegate /sys/fs/cgroup",
+		id: "cgroup.mounted", script: "umount -l /sys/fs/cgroup", page: true, private: true,
+		failed: append([]string{"cgroup.hierarchy"}, noCgroups...),
 	},
 	{
-		id: "cgroup.mountpoint", script: "umount /sys/fs/cgroup && mount -t cgroup2 none $D", page: true,
-		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"}, undo: "umount $D; mount -o remount,nsdelegate /sys/fs/cgroup",
+		id: "cgroup.mountpoint", page: true, private: true, failed: noCgroups,
+		script: "mkdir $D/cg && mount -t cgroup2 -o nsdelegate,memory_recursiveprot none $D/cg && umount -l /sys/fs/cgroup",
 	},
 	{
-		id: "cgroup.readonly", script: "mount -o remount,bind,ro /sys/fs/cgroup", hint: "(remount) it read-write", names: nil,
-		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"}, undo: "mount -o remount,nsdelegate /sys/fs/cgroup",
+		id: "cgroup.readonly", script: "mount -o remount,bind,ro /sys/fs/cgroup", hint: "(remount) it read-write", private: true, failed: noCgroups,
 	},
 	{
 		id: "ids.subuid", user: true, policy: idsPolicy, script: ":", failed: []string{"ids.subuid"}, page: true, names: []string{"USER", "plain"},
@@ -125,7 +127,7 @@ var damages = []damage{
 
 // byHand is what stands for a hint in words.
 var byHand = map[string]string{
-	"remount": "mount -o remount,rw /sys/fs/cgroup",
+	"remount": "mount -o remount,bind,rw /sys/fs/cgroup", // as on the page
 	"unpack":  busyboxRoot + ":",
 	"remove":  "rm -r $D/theirs",
 }
@@ -167,14 +169,22 @@ func (d damage) try(t *testing.T) {
 	if d.state != "" {
 		flags = []string{"--state-dir", filepath.Join(c.Home, d.state)}
 	}
-	run := func() *jail.Outcome { return c.Run(t, with(flags...)) }
+	inside := func(*exec.Cmd) {}
+	if d.private {
+		inside = namespace(t)
+	}
+	run := func() *jail.Outcome {
+		j := with(flags...)
+		j.Setup = inside
+		return c.Run(t, j)
+	}
 	diagnose := func(failed []string) finding {
 		t.Helper()
 		args := append([]string{"doctor", "--json"}, flags...)
 		if c.Policy != "" {
 			args = append(args, "--policy", c.Policy)
 		}
-		return diagnosis(t, c.Do(t, jail.Job{Raw: true}, args...), c.UID, failed)[d.answer()]
+		return diagnosis(t, c.Do(t, jail.Job{Raw: true, Setup: inside}, args...), c.UID, failed)[d.answer()]
 	}
 
 	// A damage that the test could not mend must not be another's.
@@ -189,7 +199,7 @@ func (d damage) try(t *testing.T) {
 			sh(t, c.Home, d.undo)
 		}
 	})
-	sh(t, c.Home, d.script)
+	shIn(t, inside, c.Home, d.script)
 	f := diagnose(d.failed)
 	if f.State != "no" || f.Hint == "" {
 		t.Errorf("doctor: %+v", f)
@@ -200,7 +210,7 @@ func (d damage) try(t *testing.T) {
 			t.Errorf("the run: want a refusal with %s or %s, got\n%s", f.ID, f.Cause, o)
 		}
 	}
-	sh(t, c.Home, d.remedy(t, f))
+	shIn(t, inside, c.Home, d.remedy(t, f))
 	want := d.better
 	if want == "" {
 		want = "yes"
@@ -260,11 +270,43 @@ func sysctls(t *testing.T) map[string]string {
 	return out
 }
 
+// namespace makes a mount namespace that lasts as long as the test, and returns
+// what moves a command into it.
+func namespace(t *testing.T) func(*exec.Cmd) {
+	t.Helper()
+	holder := exec.Command(need.Program(t, "unshare"), "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 1000")
+	ready, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = holder.Process.Kill()
+		_ = holder.Wait()
+	})
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	nsenter := need.Program(t, "nsenter")
+	return func(cmd *exec.Cmd) {
+		cmd.Args = append([]string{nsenter, fmt.Sprintf("--mount=/proc/%d/ns/mnt", holder.Process.Pid), "--", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = nsenter
+	}
+}
+
 // sh runs a script as root, with $D.
 func sh(t *testing.T, dir, script string) string {
 	t.Helper()
+	return shIn(t, func(*exec.Cmd) {}, dir, script)
+}
+
+func shIn(t *testing.T, inside func(*exec.Cmd), dir, script string) string {
+	t.Helper()
 	cmd := exec.Command("/bin/sh", "-euc", script)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "D=" + dir}
+	inside(cmd)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", script, err, out)

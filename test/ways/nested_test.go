@@ -203,8 +203,8 @@ func hostCgroups(t *testing.T, podman string) {
 	in := newContained(t, podman, container{flags: append([]string{"--cgroupns", "host"}, privileged...)})
 	c := jail.Root(t)
 	found(t, doctor(t, c), "cgroup.nsdelegate", "yes")
+	options := cgroupOptions(t)
 	ran(t, in.do(t, job, "run", "--json", "--", "sh", "-c", job.Sh), "cgroup2")
-	in.oom(t)
 	f := found(t, doctor(t, c), "cgroup.nsdelegate", "no")
 	if f.Needed {
 		t.Errorf("doctor: %+v", f)
@@ -213,7 +213,16 @@ func hostCgroups(t *testing.T, podman string) {
 		t.Fatalf("the page's step: %v: %s", err, out)
 	}
 	found(t, doctor(t, c), "cgroup.nsdelegate", "yes")
+	if now := cgroupOptions(t); now != options {
+		t.Errorf("cgroup2 was mounted with %s, and now with %s", options, now)
+	}
 	ran(t, c.Run(t, job), "cgroup2")
+}
+
+// cgroupOptions are those of the mounted cgroup2, for the whole host.
+func cgroupOptions(t *testing.T) string {
+	t.Helper()
+	return sh(t, "", "findmnt -n -o FS-OPTIONS /sys/fs/cgroup")
 }
 
 // inJail: a jail permits no other inside it, with whatever policy.
