@@ -56,6 +56,10 @@ var containers = []container{
 		reason: "proc.fresh", words: []string{"/proc/kcore", "unmask=ALL"},
 	},
 	{
+		name: "with the masks of /proc alone", flags: slices.Concat(capable, unconfined, []string{"--security-opt", "unmask=/sys/fs/cgroup"}),
+		failed: []string{"proc.fresh"}, reason: "proc.fresh", words: []string{"unmask=ALL"},
+	},
+	{
 		name: "without capabilities", flags: slices.Concat(unmasked, unconfined, unfiltered),
 		failed: []string{"root.capabilities"}, reason: "root.capabilities",
 	},
