@@ -130,6 +130,11 @@ for u in root ranged; do
 	runuser -u "$u" -- env XDG_RUNTIME_DIR=/run/user/$(id -u "$u") HOME="$(getent passwd "$u" | cut -d: -f6)" \
 		podman run --rm --network none --log-driver none --rootfs "$d" /bin/true
 	rm -rf "$d"
+done
+# systemd removes podman's own scope when it has heard of its end.
+for i in $(seq 50); do
+	ls -d /sys/fs/cgroup/user.slice/user-*.slice/user@*.service/user.slice/podman-[0-9]*.scope >/dev/null 2>&1 || break
+	sleep 0.2
 done`
 
 var ways = []plan.Way{
