@@ -115,7 +115,7 @@ func (o Options) extras(l *Layout) []Finding {
 		f := Finding{ID: "cgroup.nsdelegate", State: Yes, Where: l.Unified.Point, Reason: "mounted with nsdelegate"}
 		if !l.Unified.NSDelegate {
 			f.State, f.Reason = No, "without nsdelegate a job that could mount cgroup2 could rewrite its own limits; jailer denies mount and user namespaces"
-			f.Hint = "mount -o remount,nsdelegate " + l.Unified.Point
+			f.Hint = "mount -o remount,nsdelegate,memory_recursiveprot " + l.Unified.Point
 		}
 		out = append(out, f)
 	}

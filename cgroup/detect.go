@@ -183,7 +183,7 @@ func (l *Layout) choose(need []string) (Kind, *Unavailable) {
 		return "", &Unavailable{
 			Controller: list(need), File: "/proc/self/mountinfo", ID: "cgroup.mounted",
 			Reason: "no cgroup file system is mounted here",
-			Hint:   "mount one (`mount -t cgroup2 none /sys/fs/cgroup` as root) or, in a container, start that with its own cgroup namespace",
+			Hint:   "mount one (`" + mountCommand + "/sys/fs/cgroup` as root) or, in a container, start that with its own cgroup namespace",
 		}
 	case len(none) > 0 && len(l.V1) > 0 && slices.Contains(wanted, none[0]):
 		return "", &Unavailable{

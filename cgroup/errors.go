@@ -101,3 +101,7 @@ const (
 	hintV1       = "run jailer as root, or " + hintBoot
 	hintReadOnly = "remount it read-write, or start the container around jailer with a private, writable cgroup namespace"
 )
+
+// mountCommand names systemd's options: they are the whole host's, and a mount
+// without them takes them away (cgroup_get_tree in kernel/cgroup/cgroup.c).
+const mountCommand = "mount -t cgroup2 -o nsdelegate,memory_recursiveprot none "

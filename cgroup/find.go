@@ -294,7 +294,7 @@ func pickV2(o Options, l *Layout) (candidate, *Unavailable) {
 	if l.Unified.Point != o.Root {
 		return candidate{}, &Unavailable{
 			Controller: list(o.Need), File: l.Unified.Point, ID: "cgroup.mountpoint",
-			Reason: "cgroup v2 is mounted, but not at " + o.Root, Hint: "mount -t cgroup2 none " + o.Root,
+			Reason: "cgroup v2 is mounted, but not at " + o.Root, Hint: mountCommand + o.Root,
 		}
 	}
 	cs, u := candidatesV2(o, l)

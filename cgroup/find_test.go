@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 				f.v2("elsewhere", "/", "rw", all)
 				return f
 			},
-			id: "cgroup.mountpoint", ctl: "memory, pids, cpu", file: "/elsewhere", words: []string{"mount -t cgroup2 none"},
+			id: "cgroup.mountpoint", ctl: "memory, pids, cpu", file: "/elsewhere", words: []string{"mount -t cgroup2 -o nsdelegate"},
 		},
 		{
 			name: "in the true root",

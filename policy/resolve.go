@@ -138,6 +138,9 @@ func environ(p *Policy, f *profile, asked map[string]string) ([]string, error) {
 	return env, nil
 }
 
+// Roots are the [rootfs.NAME] tables: name to absolute path.
+func (p *Policy) Roots() map[string]string { return maps.Clone(p.roots) }
+
 func (p *Policy) rootfs(f *profile, asked string) (Rootfs, error) {
 	name := f.rootfs
 	if asked != "" && asked != name {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,19 @@ Exit status: 0 the profile can be enforced; 1 something that it needs can't be;
 	return c
 }
 
+// diagnosis is the document of --json.
+type diagnosis struct {
+	V        int            `json:"v"`
+	OK       bool           `json:"ok"`
+	Profile  string         `json:"profile"`
+	Policy   string         `json:"policy"`
+	UID      int            `json:"uid"`
+	Kernel   string         `json:"kernel"`
+	Arch     string         `json:"arch"`
+	Failed   []string       `json:"failed"`
+	Findings []host.Finding `json:"findings"`
+}
+
 func (a *app) doctor(f *doctorFlags) error {
 	p, err := policy.Load(f.policy)
 	if err != nil {
@@ -79,17 +93,10 @@ func (a *app) doctor(f *doctorFlags) error {
 		if failed == nil {
 			failed = []string{}
 		}
-		return writeJSON(a.out, struct {
-			V        int            `json:"v"`
-			OK       bool           `json:"ok"`
-			Profile  string         `json:"profile"`
-			Policy   string         `json:"policy"`
-			UID      int            `json:"uid"`
-			Kernel   string         `json:"kernel"`
-			Arch     string         `json:"arch"`
-			Failed   []string       `json:"failed"`
-			Findings []host.Finding `json:"findings"`
-		}{jailer.ProtocolVersion, len(failed) == 0, plan.Profile, p.Name, h.UID, h.Release, h.Arch, failed, found})
+		return writeJSON(a.out, diagnosis{
+			V: jailer.ProtocolVersion, OK: len(failed) == 0, Profile: plan.Profile, Policy: p.Name,
+			UID: h.UID, Kernel: h.Release, Arch: h.Arch, Failed: failed, Findings: found,
+		})
 	}
 	_, err = fmt.Fprintf(a.out, "profile %s of policy %s, uid %d, Linux %s, %s\n\n%s",
 		printable(plan.Profile), printable(p.Name), h.UID, printable(h.Release), h.Arch, table(found))
@@ -129,6 +136,10 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 			return err.Error(), hint
 		},
 	}
+	for name, dir := range p.Roots() {
+		w.Roots = append(w.Roots, host.Root{Name: name, Path: dir})
+	}
+	slices.SortFunc(w.Roots, func(a, b host.Root) int { return strings.Compare(a.Name, b.Name) })
 	if w.Build.Seccomp {
 		for _, name := range seccomp.Builtin() {
 			if _, err := compiled.Filter(name); err != nil {

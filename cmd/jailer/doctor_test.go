@@ -215,6 +215,7 @@ func TestDoctorForeseesNesting(t *testing.T) {
 		{"masked proc", "proc.fresh", 0, []string{"--mount", "--propagation", "private"}, "mount --bind /dev/null /proc/cpuinfo"},
 		// The sysctl is one of each user namespace; a user can't reach another's.
 		{"no user namespaces", "userns.max", doctorUID, []string{"--user", "--map-root-user"}, "echo 0 > /proc/sys/user/max_user_namespaces"},
+		{"no capabilities", "root.capabilities", 0, []string{"--mount"}, "set -- setpriv --bounding-set -sys_ptrace,-sys_admin --inh-caps -sys_ptrace,-sys_admin \"$@\""},
 		{"ids that aren't mapped", "root.uid_range", doctorUID, []string{"--user", "--map-root-user"}, "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -244,6 +245,61 @@ func TestDoctorForeseesNesting(t *testing.T) {
 	}
 	if after := max(); after != before {
 		t.Errorf("user.max_user_namespaces of the host was %s, is %s", before, after)
+	}
+}
+
+// TestDoctorCapabilities: with these root starts a jail and ends it at its
+// deadline, and without any one of them neither doctor nor run says that it could.
+func TestDoctorCapabilities(t *testing.T) {
+	setpriv := need.Program(t, "setpriv")
+	need.Root(t)
+	_, bin := doctorHome(t)
+	all := []string{"chown", "dac_override", "setgid", "setuid", "sys_chroot", "sys_ptrace", "sys_admin"}
+	with := func(t *testing.T, caps []string, args ...string) (string, string, int) {
+		set := "-all"
+		for _, c := range caps {
+			set += ",+" + c
+		}
+		return jailerAs(t, setpriv, 0, append([]string{"--bounding-set", set, "--inh-caps", set, bin}, args...)...)
+	}
+	if out, errs, code := with(t, all, "doctor"); code != 0 {
+		t.Errorf("with all: exit %d: %s%s", code, out, errs)
+	}
+	if out, errs, code := with(t, all, "run", "--timeout", "1s", "--", "sh", "-c", "echo RAN; sleep 300 & sleep 300"); code != 124 || out != "RAN\n" {
+		t.Errorf("with all: exit %d: %s%s", code, out, errs)
+	}
+	for _, c := range all {
+		t.Run(c, func(t *testing.T) {
+			rest := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == c })
+			out, errs, code := with(t, rest, "doctor", "--json")
+			if code != 1 || !strings.Contains(out, "this root lacks CAP_"+strings.ToUpper(c)+`"`) {
+				t.Errorf("doctor: exit %d: %s%s", code, out, errs)
+			}
+			out, errs, code = with(t, rest, "run", "--json", "--", "sh", "-c", "echo RAN")
+			if code != 125 || !strings.Contains(out, `"reason":"root.capabilities"`) || strings.Contains(out, `RAN\n`) {
+				t.Errorf("run: exit %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// TestDoctorNoexec: a state directory serves on a mount like that of /run.
+func TestDoctorNoexec(t *testing.T) {
+	unshare := need.Program(t, "unshare")
+	need.Root(t)
+	dir, bin := doctorHome(t)
+	state := filepath.Join(dir, "state")
+	if err := os.Mkdir(state, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"doctor"}, {"run", "--", "sh", "-c", "echo RAN"}} {
+		out, errs, code := jailerAs(t, unshare, 0, append([]string{
+			"--mount", "--propagation", "private", "sh", "-c",
+			"mount -t tmpfs -o noexec,nosuid,nodev,mode=711 none " + state + ` && exec "$@"`, "sh", bin, "--state-dir", state,
+		}, args...)...)
+		if code != 0 || errs != "" || (args[0] == "run" && out != "RAN\n") {
+			t.Errorf("%s: exit %d: %s%s", args[0], code, out, errs)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/seccomp"
 )
 
@@ -65,7 +66,7 @@ func flagsOf(c *cobra.Command) []string {
 // TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
 // round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}} {
+	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}, "doctor": {"doctor"}} {
 		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
 	}
 	for _, name := range manFlags(t, "apparmor", "status") {
@@ -154,6 +155,10 @@ func TestManDocuments(t *testing.T) {
 	t.Run("profiles", func(t *testing.T) {
 		want := append(members(reflect.TypeFor[profileState](), ""), "loaded", "program", "path")
 		compare(t, terms(pageSections(t, "apparmor")["DOCUMENT"]), want)
+	})
+	t.Run("diagnosis", func(t *testing.T) {
+		want := append(members(reflect.TypeFor[diagnosis](), ""), members(reflect.TypeFor[host.Finding](), "")...)
+		compare(t, terms(pageSections(t, "doctor")["DOCUMENT"]), want)
 	})
 	t.Run("request", func(t *testing.T) {
 		section := sections["REQUEST DOCUMENT"]

@@ -18,8 +18,15 @@ import (
 func TestEveryFindingIsKnown(t *testing.T) {
 	said := map[string]bool{}
 	for _, c := range hostCases {
+		last := 0
 		for _, f := range run(c) {
 			said[f.ID] = true
+			at := slices.IndexFunc(Catalog(), func(e Entry) bool { return e.matches(f.ID) })
+			// The controllers that are told of beside the needed ones are of a family.
+			if at < last && !Catalog()[max(at, 0)].Cause {
+				t.Errorf("%s: %s comes after %s", c.name, f.ID, Catalog()[last].ID)
+			}
+			last = max(last, at)
 			if !Known(f.ID) || (f.Cause != "" && !Known(f.Cause)) {
 				t.Errorf("%s: %q, %q is not in the catalogue", c.name, f.ID, f.Cause)
 			}

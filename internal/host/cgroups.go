@@ -29,14 +29,51 @@ func (h *Host) cgroups(w Want) []Finding {
 			f.Needed = !w.BestEffort
 			h.weigh(&f, c.Controller, w)
 		}
+		if c.ID == "cgroup.hierarchy" && c.State == No {
+			// libcontainer wants one, even where it has nothing to write.
+			f.Needed, f.Cause, f.Hint = true, "cgroup.mounted", "see cgroup.mounted"
+		}
 		// One that can't be told is left to the read-back of the limits.
 		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
 		out = append(out, f)
 	}
+	out = slices.Insert(out, 1+lastController(out), h.further(layout)...)
 	if layout == nil || len(lacks) > 0 {
 		return out
 	}
 	return append(out, h.ownedBase(layout, w)...)
+}
+
+func lastController(found []Finding) int {
+	last := -1
+	for i, f := range found {
+		if slices.Contains([]string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"}, f.ID) {
+			last = i
+		}
+	}
+	return last
+}
+
+// further reports on the controllers that no default limit needs.
+func (h *Host) further(layout *cgroup.Layout) []Finding {
+	need := []string{"cpuset", "io"}
+	_, found := h.Cgroups(cgroup.Options{Need: need})
+	var out []Finding
+	for _, c := range need {
+		f := Finding{ID: "cgroup." + c, State: Unknown, Reason: "the mounted hierarchies don't say"}
+		if i := slices.IndexFunc(found, func(g cgroup.Finding) bool { return g.Controller == c }); i >= 0 {
+			g := found[i]
+			f = Finding{ID: g.ID, State: g.State, Where: g.Where, Reason: g.Reason, Hint: g.Hint}
+			if g.Cause != nil {
+				f.Cause = g.Cause.ID
+			}
+		}
+		if layout != nil && layout.V1["memory"] != (cgroup.Mount{}) {
+			f = Finding{ID: "cgroup." + c, State: No, Where: mountinfo, Reason: "with cgroup v1 jailer limits memory, pids and cpu alone", Hint: "boot with systemd.unified_cgroup_hierarchy=1"}
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 func (h *Host) weigh(f *Finding, controller string, w Want) {

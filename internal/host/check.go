@@ -12,6 +12,7 @@ type Want struct {
 	AppArmor   string    // "required", "auto" or "off"
 	Rootfs     string    // its name
 	RootPath   string    // its directory; "" for the view of the host
+	Roots      []Root    // every root of the policy
 	Require    []string  // what must be enforced for a run to start
 
 	// CheckUIDRange tells whether somebody owns ids of UIDRange, given the text
@@ -23,6 +24,9 @@ type Want struct {
 
 	Build Build
 }
+
+// Root is one [rootfs.NAME] of the policy.
+type Root struct{ Name, Path string }
 
 // Build is what is inside this program.
 type Build struct {
@@ -52,7 +56,7 @@ func (h *Host) Check(w Want) []Finding {
 	out = append(out, h.landlock())
 	out = append(out, h.ids(w)...)
 	out = append(out, h.rootfs(w, uid, gid)...)
-	out = append(out, h.stateDir(w), h.corePattern())
+	out = append(out, h.stateDir(w), h.statePathLength(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
 	return append(out, required(w, out)...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -113,7 +114,53 @@ var hostCases = []hostCase{
 			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
 		},
 		failed: []string{"userns.create"},
-		says:   []says{{"userns.create", No, "", []string{"seccomp=unconfined"}}},
+		says:   []says{{"userns.create", No, "", []string{"chroot", "SELinux"}}},
+	},
+	{
+		name: "the same, and seen", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EPERM} }
+			files["proc/self/status"] = file("Seccomp:\t2\n")
+		},
+		failed: []string{"userns.create"},
+		says: []says{
+			{"userns.create", No, "", []string{"under a seccomp filter", "--security-opt seccomp=unconfined"}},
+			{"net.egress", No, "", []string{"see userns.create", "eth0"}},
+		},
+	},
+	{
+		name: "a container's AppArmor profile and filter", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Try = func(int, int) Trial { return Trial{stepClone, unix.EACCES} }
+			files["proc/self/status"] = file("Seccomp:\t2\n")
+			files["proc/self/attr/current"] = file("containers-default-0.62.2 (enforce)\n")
+		},
+		failed: []string{"userns.create"},
+		says: []says{{"userns.create", No, "", []string{
+			`the AppArmor profile "containers-default-0.62.2" and a seccomp filter`,
+			"--security-opt apparmor=unconfined --security-opt seccomp=unconfined",
+		}}},
+	},
+	{
+		name: "root of a container", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/status"] = file("CapEff:\t00000000800405fb\n")
+		},
+		failed: []string{"root.capabilities"},
+		says:   []says{{"root.capabilities", No, "", []string{"lacks CAP_SYS_PTRACE, CAP_SYS_ADMIN", "--cap-add SYS_PTRACE --cap-add SYS_ADMIN"}}},
+	},
+	{
+		name: "a user has no capabilities", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/self/status"] = file("CapEff:\t0000000000000000\n")
+		},
+		says: []says{{"root.capabilities", Yes, "", []string{"users need none"}}},
+	},
+	{
+		name: "root whose capabilities can't be read", uid: 0,
+		set:    func(_ *Host, files fstest.MapFS, _ *Want) { delete(files, "proc/self/status") },
+		failed: []string{"root.capabilities"},
+		says:   []says{{"root.capabilities", Unknown, "", nil}},
 	},
 	{
 		name: "no net namespaces", uid: 1000,
@@ -202,6 +249,15 @@ var hostCases = []hostCase{
 		},
 	},
 	{
+		name: "cpuset and io are had", uid: 1000,
+		says: []says{{"cgroup.cpuset", Yes, "", nil}, {"cgroup.io", Yes, "", nil}},
+	},
+	{
+		name: "io not delegated: nothing needs it", uid: 1000,
+		set:  func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation.io", "io") },
+		says: []says{{"cgroup.cpuset", Yes, "", nil}, {"cgroup.io", No, "cgroup.delegation.io", []string{"mend it so"}}},
+	},
+	{
 		name: "cpu not delegated", uid: 1000,
 		set:    func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation.cpu", "cpu") },
 		failed: []string{"cgroup.cpu"},
@@ -226,8 +282,19 @@ var hostCases = []hostCase{
 				return cgroup.Check(o)
 			}
 		},
-		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
-		says:   []says{{"cgroup.hierarchy", No, "", []string{"no cgroup file system"}}, {"cgroup.cpu", No, "cgroup.mounted", []string{"mount -t cgroup2"}}},
+		failed: []string{"cgroup.hierarchy", "cgroup.memory", "cgroup.pids", "cgroup.cpu"},
+		says:   []says{{"cgroup.hierarchy", No, "cgroup.mounted", []string{"no cgroup file system"}}, {"cgroup.cpu", No, "cgroup.mounted", []string{"mount -t cgroup2"}}},
+	},
+	{
+		name: "no cgroups, best effort", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				o.Proc = "testdata/nocgroups"
+				return cgroup.Check(o)
+			}
+			w.BestEffort = true
+		},
+		failed: []string{"cgroup.hierarchy"},
 	},
 	{
 		name: "cgroups that can't be read", uid: 0,
@@ -238,7 +305,7 @@ var hostCases = []hostCase{
 			}
 		},
 		failed: []string{"cgroup.memory", "cgroup.pids", "cgroup.cpu"},
-		says:   []says{{"cgroup.memory", Unknown, "", nil}},
+		says:   []says{{"cgroup.memory", Unknown, "", nil}, {"cgroup.io", Unknown, "", nil}},
 	},
 	{
 		name: "hybrid, root", uid: 0,
@@ -256,6 +323,7 @@ var hostCases = []hostCase{
 		says: []says{
 			{"cgroup.hierarchy", Yes, "", []string{"cgroup v2 has no memory, pids, cpu here"}},
 			{"cgroup.controller.cpuacct", Yes, "", nil},
+			{"cgroup.cpuset", No, "", []string{"with cgroup v1", "unified_cgroup_hierarchy"}},
 		},
 	},
 	{
@@ -365,9 +433,87 @@ var hostCases = []hostCase{
 	},
 	{
 		name: "a kernel that can't be told", uid: 0,
-		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Release = "" },
+		set:    func(h *Host, _ fstest.MapFS, _ *Want) { h.Release, h.Version = "", "" },
 		failed: []string{"kernel.floor"},
-		says:   []says{{"kernel.floor", Unknown, "", nil}},
+		says:   []says{{"kernel.floor", Unknown, "", nil}, {"kernel.bugs", Unknown, "", nil}, {"kernel.patches", Unknown, "", nil}},
+	},
+	{
+		name: "a kernel of kernel.org with bugs", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) { h.Release, h.Version = "5.16.10", "#1 SMP" },
+		says: []says{
+			{"kernel.bugs", No, "", []string{"Dirty Pipe", "MSG_OOB", "Copy Fail", "apt-get dist-upgrade"}},
+			{"kernel.patches", Unknown, "", []string{"doesn't say when"}},
+		},
+	},
+	{
+		// What is behind the dash counts there, and only the distribution knows it.
+		name: "a distribution's kernel with bugs", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Release, h.Version = "5.14.0-427.el9.x86_64", "#1 SMP PREEMPT_DYNAMIC Fri Feb 23 01:51:18 EST 2024"
+			files["etc/os-release"] = file("NAME=x\nID=\"rhel\"\nID_LIKE=\"fedora\"\n")
+		},
+		says: []says{
+			{"kernel.bugs", Unknown, "", []string{"CVE-2022-0847", "security tracker", "dnf upgrade"}},
+			{"kernel.patches", No, "", []string{"built on 2024-02-23, 829 days ago", "an unnamed distribution"}},
+		},
+	},
+	{
+		name: "a good kernel, built lately", uid: 1000,
+		says: []says{
+			{"kernel.bugs", Yes, "", []string{"6.1.170"}},
+			{"kernel.patches", Yes, "", []string{"Debian GNU/Linux 12 (bookworm)", "built on 2026-05-02"}},
+		},
+	},
+	{
+		name: "Ubuntu's base", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Release, h.Version = "6.8.0-45-generic", "#45-Ubuntu SMP PREEMPT_DYNAMIC Fri Aug 30 12:02:04 UTC 2024"
+			files["proc/version_signature"] = file("Ubuntu 6.8.0-45.45-generic 6.8.12\n")
+			delete(files, "etc/os-release")
+		},
+		says: []says{{"kernel.bugs", Unknown, "", []string{"Linux 6.8.12", "CVE-2025-38236", "newest kernel"}}},
+	},
+	{
+		name: "an update waits", uid: 1000,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { files["run/reboot-required"] = file("") },
+		says: []says{{"kernel.patches", No, "", []string{"waits for a reboot", "/run/reboot-required"}}},
+	},
+	{
+		name: "a host that was suspended, without NTP, without a route", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Slept = func() (time.Duration, error) { return 90 * time.Second, nil }
+			h.Synced = func() (bool, error) { return false, nil }
+			files["proc/net/route"] = file("Iface\tDestination\n")
+		},
+		says: []says{
+			{"clock.boottime", No, "", []string{"1m30s", "systemctl mask"}},
+			{"clock.synced", No, "", []string{"timedatectl set-ntp true"}},
+			{"net.egress", Yes, "", []string{"no default route"}},
+		},
+	},
+	{
+		name: "clocks and routes that can't be read", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, _ *Want) {
+			h.Slept = func() (time.Duration, error) { return 0, unix.EPERM }
+			h.Synced = func() (bool, error) { return false, unix.EPERM }
+			delete(files, "proc/net/route")
+		},
+		says: []says{{"clock.boottime", Unknown, "", nil}, {"clock.synced", Unknown, "", nil}, {"net.egress", Unknown, "", nil}},
+	},
+	{
+		name: "clocks and routes of a good host", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, _ *Want) {
+			files["proc/net/ipv6_route"] = file("00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     wg0\n")
+		},
+		says: []says{{"clock.boottime", Yes, "", nil}, {"clock.synced", Yes, "", nil}, {"net.egress", Yes, "", []string{"without any route", "eth0, wg0"}}},
+	},
+	{
+		name: "no namespaces, no answer about the network", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.Try = func(int, int) Trial { return Trial{stepRun, errors.New("killed")} }
+		},
+		failed: []string{"userns.create"},
+		says:   []says{{"net.egress", Unknown, "", nil}},
 	},
 	{
 		name: "a foreign processor", uid: 0,
@@ -427,6 +573,15 @@ var hostCases = []hostCase{
 		failed: []string{"apparmor.profile", "require.apparmor", "require.landlock", "require.moon"},
 	},
 	{
+		name: "a jail without /sys", uid: 0,
+		set:  func(_ *Host, files fstest.MapFS, _ *Want) { delete(files, "sys/module") },
+		says: []says{{"apparmor", Unknown, "", []string{"/sys/module"}}},
+	},
+	{
+		name: "no AppArmor", uid: 0,
+		says: []says{{"apparmor", No, "", []string{"this kernel has no AppArmor"}}},
+	},
+	{
 		name: "no Landlock", uid: 0,
 		set: func(h *Host, _ fstest.MapFS, _ *Want) {
 			h.Landlock = func() (int, error) { return 0, unix.EOPNOTSUPP }
@@ -479,6 +634,33 @@ var hostCases = []hostCase{
 			w.Rootfs, w.RootPath = "py", "/srv/py"
 		},
 		failed: []string{"rootfs"},
+	},
+	{
+		name: "a root on a noexec mount, that others change", uid: 1000,
+		set: func(h *Host, files fstest.MapFS, w *Want) {
+			files["srv/py"], files["srv/py/usr"] = dir(0, 0o755), dir(7, 0o755)
+			w.Rootfs, w.RootPath, w.Roots = "py", "/srv/py", []Root{{"js", "/srv/js"}, {"py", "/srv/py"}}
+			h.NoExec = func(d string) (bool, error) { return d == "/srv/py", nil }
+		},
+		says: []says{
+			{"rootfs.exec", No, "", []string{"findmnt -n -o TARGET --target /srv/py"}},
+			{"rootfs.source", No, "", []string{"can change /srv/py/usr", "js = /srv/js, py = /srv/py", "chown -R root: /srv/py"}},
+		},
+	},
+	{
+		name: "a root of root's", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			files["srv/py"], files["srv/py/usr"] = dir(0, 0o755), dir(1000, 0o755)
+			w.Rootfs, w.RootPath = "py", "/srv/py"
+		},
+		says: []says{{"rootfs.exec", Yes, "", nil}, {"rootfs.source", Unknown, "", []string{"nothing says"}}},
+	},
+	{
+		name: "the view of the host, and a mount that can't be asked", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			h.NoExec = func(string) (bool, error) { return false, unix.EACCES }
+		},
+		says: []says{{"rootfs.exec", Unknown, "", nil}, {"rootfs.source", Yes, "", []string{"own packages"}}},
 	},
 	{
 		name: "no /usr", uid: 0,
@@ -534,6 +716,20 @@ var hostCases = []hostCase{
 		name: "a relative state directory", uid: 1000,
 		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.StateDir = "x" },
 		failed: []string{"state.dir"},
+	},
+	{
+		name: "a state directory with a long name", uid: 1000,
+		set: func(_ *Host, _ fstest.MapFS, w *Want) {
+			w.StateDir = "/var/" + strings.Repeat("x", 78)
+		},
+		says: []says{{"state.path", No, "", []string{"83 bytes", "at most 82 bytes"}}},
+	},
+	{
+		name: "one with a name that just fits", uid: 1000,
+		set: func(_ *Host, _ fstest.MapFS, w *Want) {
+			w.StateDir = "/var/" + strings.Repeat("x", 77)
+		},
+		says: []says{{"state.path", Yes, "", nil}},
 	},
 	{
 		name: "apport", uid: 1000,
@@ -640,6 +836,81 @@ func TestSubordinateRange(t *testing.T) {
 	}{{"ann", "1000", 300000, true}, {"ann", "7", 400000, true}, {"carl", "9", 0, false}, {"bob", "8", 1, true}} {
 		if first, ok := SubordinateRange(text, c.name, c.id); first != c.first || ok != c.ok {
 			t.Errorf("%s: %d, %v", c.name, first, ok)
+		}
+	}
+}
+
+func TestBugs(t *testing.T) {
+	for _, c := range []struct {
+		v    version
+		want string // the last digits of what it has
+	}{
+		{version{5, 14, 21}, "0847 1431"},
+		{version{5, 15, 24}, "0847 8236 1431"},
+		{version{5, 15, 25}, "8236 1431"},
+		{version{6, 1, 36}, "3269 8236 1431"},
+		{version{6, 2, 16}, "3269 8236 1431"},
+		{version{6, 1, 143}, "1431"},
+		{version{6, 12, 85}, ""},
+		{version{6, 17, 9}, "1431"},
+		{version{7, 0, 0}, ""},
+	} {
+		var has []string
+		for _, b := range bugs {
+			if b.in(c.v) {
+				has = append(has, b.cve[len(b.cve)-4:])
+			}
+		}
+		if got := strings.Join(has, " "); got != c.want {
+			t.Errorf("%v: %q, want %q", c.v, got, c.want)
+		}
+	}
+}
+
+func TestUpstream(t *testing.T) {
+	for _, c := range []struct {
+		release, version string
+		want             version
+	}{
+		{"6.12.36", "#1 SMP", version{6, 12, 36}},
+		{"7.0", "", version{7, 0, 0}},
+		{"7.0-rc3", "", version{7, 0, 0}},
+		{"6.1.0-18-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)", version{6, 1, 76}},
+		{"6.12.117+deb13-cloud-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-11-01)", version{6, 12, 117}},
+	} {
+		h, _ := fake(0)
+		h.Release, h.Version = c.release, c.version
+		if got, ok := h.upstream(); got != c.want || !ok {
+			t.Errorf("%s, %s: %v, %v", c.release, c.version, got, ok)
+		}
+	}
+}
+
+// TestRefusal wants what no policy gets around, before anything else.
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		trial  Trial
+		status string
+		want   string
+	}{
+		{Trial{}, "CapEff:\t000001ffffffffff\n", ""},
+		{Trial{stepRun, errors.New("killed")}, "CapEff:\t000001ffffffffff\n", ""},
+		{Trial{stepClone, unix.EPERM}, "CapEff:\t000001ffffffffff\n", "userns.create"},
+		{Trial{stepProc, unix.EPERM}, "CapEff:\t000001ffffffffff\n", "proc.fresh"},
+		{Trial{stepClone, unix.EPERM}, "CapEff:\t0000000000000000\n", "root.capabilities"},
+	} {
+		h, files := fake(0)
+		files["proc/self/status"] = file(c.status)
+		h.Try = func(int, int) Trial { return c.trial }
+		got := ""
+		if f := h.Refusal(); f != nil {
+			got = f.ID
+			if f.Hint == "" {
+				t.Errorf("%+v", f)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.trial, got, c.want)
 		}
 	}
 }

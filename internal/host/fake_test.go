@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,9 +44,15 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		"proc/sys/user/max_user_namespaces":     file("96364\n"),
 		"proc/sys/kernel/seccomp/actions_avail": file("kill_process kill_thread trap errno user_notif trace log allow\n"),
 		"proc/sys/kernel/core_pattern":          file("core\n"),
+		"proc/self/status":                      file("Name:\tjailer\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"),
+		"proc/self/attr/current":                file("unconfined\n"),
+		"proc/net/route":                        file(routes),
+		"proc/net/ipv6_route":                   file(routes6),
+		"etc/os-release":                        file("PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"),
 		"etc/passwd":                            file("root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"),
 		"etc/subuid":                            file("ann:100000:65536\n"),
 		"etc/subgid":                            file("ann:100000:65536\n"),
+		"sys/module":                            dir(0, 0o755),
 		"usr":                                   dir(0, 0o755),
 		"usr/bin":                               dir(0, 0o755),
 		"usr/bin/newuidmap":                     owned(0, 0o755|fs.ModeSetuid, ""),
@@ -56,9 +63,10 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		"tmp":                                   dir(0, 0o777|fs.ModeSticky),
 	}
 	h := &Host{
-		FS: files, UID: uid, GID: uid, Exe: "/opt/bin/jailer", Arch: "amd64", Release: "6.1.0-18-amd64",
-		Cgroups: func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
-			return &cgroup.Layout{Mode: cgroup.ModeV2, Unified: &cgroup.Mount{Point: "/sys/fs/cgroup", V2: true}}, goodCgroups()
+		FS: files, UID: uid, GID: uid, Exe: "/opt/bin/jailer", Arch: "amd64",
+		Release: "6.1.0-48-amd64", Version: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.170-1 (2026-05-02)",
+		Cgroups: func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+			return &cgroup.Layout{Mode: cgroup.ModeV2, Unified: &cgroup.Mount{Point: "/sys/fs/cgroup", V2: true}}, goodCgroups(o.Need...)
 		},
 		Try:      func(int, int) Trial { return Trial{} },
 		Landlock: func() (int, error) { return 4, nil },
@@ -66,14 +74,31 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		Writable: func(string) error { return nil },
 		FileCaps: func(string) bool { return false },
 		Owner:    owner,
+		Now:      func() time.Time { return time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) },
+		Slept:    func() (time.Duration, error) { return 0, nil },
+		Synced:   func() (bool, error) { return true, nil },
+		NoExec:   func(string) (bool, error) { return false, nil },
 	}
 	return h, files
 }
 
-func goodCgroups() []cgroup.Finding {
+const routes = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	0100A8C0	0003	0	0	0	00000000	0	0	0
+eth0	0000A8C0	00000000	0001	0	0	0	00FFFFFF	0	0	0
+`
+
+const routes6 = `fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
+`
+
+// goodCgroups has those that are needed: memory, pids and cpu, as a rule.
+func goodCgroups(need ...string) []cgroup.Finding {
+	if need == nil {
+		need = []string{"memory", "pids", "cpu"}
+	}
 	var out []cgroup.Finding
 	out = append(out, cgroup.Finding{ID: "cgroup.hierarchy", State: Yes, Reason: "cgroup v2"})
-	for _, c := range []string{"memory", "pids", "cpu", "cpuset", "io"} {
+	for _, c := range need {
 		out = append(out, cgroup.Finding{ID: "cgroup." + c, Controller: c, State: Yes, Where: "/sys/fs/cgroup/x", Reason: "cgroup v2"})
 	}
 	return append(out, cgroup.Finding{ID: "cgroup.kill", State: Yes}, cgroup.Finding{ID: "cgroup.nsdelegate", State: Yes},
@@ -82,8 +107,8 @@ func goodCgroups() []cgroup.Finding {
 
 // refuse makes the cgroup package say no for these controllers.
 func refuse(h *Host, id string, controllers ...string) {
-	h.Cgroups = func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
-		found := goodCgroups()
+	h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+		found := goodCgroups(o.Need...)
 		for i, f := range found {
 			for _, c := range controllers {
 				if f.Controller == c {

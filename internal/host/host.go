@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,6 +55,7 @@ type Host struct {
 	Exe      string
 	Arch     string // GOARCH
 	Release  string // of the kernel, as uname(2) gives it
+	Version  string // likewise: who built it, and when
 
 	Cgroups  func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding)
 	Try      func(hostUID, hostGID int) Trial
@@ -62,19 +64,23 @@ type Host struct {
 	Writable func(dir string) error         // may the caller make a file in it?
 	FileCaps func(file string) bool         // has it file capabilities?
 	Owner    func(i fs.FileInfo) (int, int) // uid and gid; -1 if it can't be told
+	Now      func() time.Time
+	Slept    func() (time.Duration, error)  // how long was the host suspended?
+	Synced   func() (bool, error)           // is the wall clock held by NTP or PTP?
+	NoExec   func(dir string) (bool, error) // is dir on a noexec mount?
 }
 
 // Here is the host that this program runs on.
 func Here() *Host {
 	var u unix.Utsname
-	release := ""
+	release, version := "", ""
 	if unix.Uname(&u) == nil {
-		release = unix.ByteSliceToString(u.Release[:])
+		release, version = unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:])
 	}
 	exe, _ := os.Readlink("/proc/self/exe")
 	return &Host{
 		FS: os.DirFS("/"), UID: os.Geteuid(), GID: os.Getegid(),
-		Exe: exe, Arch: runtime.GOARCH, Release: release,
+		Exe: exe, Arch: runtime.GOARCH, Release: release, Version: version,
 		Cgroups:  cgroup.Check,
 		Try:      try,
 		Landlock: landlockABI,
@@ -86,7 +92,11 @@ func Here() *Host {
 			n, err := unix.Getxattr(file, "security.capability", nil)
 			return err == nil && n > 0
 		},
-		Owner: owner,
+		Owner:  owner,
+		Now:    time.Now,
+		Slept:  slept,
+		Synced: synced,
+		NoExec: noExec,
 	}
 }
 

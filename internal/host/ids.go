@@ -96,6 +96,9 @@ func has(text, name, id string) bool {
 	return ok
 }
 
+// Helpers judges newuidmap and newgidmap for a run that needs them.
+func (h *Host) Helpers() Finding { return h.newuidmap(Want{IDRange: true}) }
+
 // newuidmap looks where the launcher does and nowhere else. Debian's are
 // setuid root, Fedora's have file capabilities.
 func (h *Host) newuidmap(w Want) Finding {

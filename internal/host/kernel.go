@@ -27,7 +27,7 @@ func (h *Host) kernel() []Finding {
 		arch.State, arch.Reason = No, h.Arch+": only amd64 and arm64 have a filter"
 		arch.Hint = "use a host with an x86-64 or arm64 processor"
 	}
-	return []Finding{floor, arch}
+	return []Finding{floor, arch, h.bugs(), h.patches()}
 }
 
 // parseRelease reads "6.1.0-18-amd64".

@@ -34,13 +34,13 @@ func (h *Host) rootfs(w Want, uid, gid int) []Finding {
 		}
 	}
 	if w.RootPath == "" {
-		return []Finding{h.hostView(), search}
+		return []Finding{h.hostView(), h.executable(w), h.source(w), search}
 	}
 	if w.IDRange {
 		uid, gid = -1, -1 // the job's own id: neither owner nor group of anything
 	}
 	there, entries := h.directory(w, uid, gid)
-	return []Finding{there, entries, search}
+	return []Finding{there, entries, h.executable(w), h.source(w), search}
 }
 
 func (h *Host) hostView() Finding {
@@ -50,6 +50,82 @@ func (h *Host) hostView() Finding {
 		f.State, f.Reason, f.Hint = No, "this host has no /usr that can be shown", `name a [rootfs.NAME] path in the policy`
 	}
 	return f
+}
+
+// shown is the directory whose files a jail of the profile sees.
+func shown(w Want) string {
+	if w.RootPath == "" {
+		return "/usr"
+	}
+	return path.Clean(w.RootPath)
+}
+
+// executable warns of a root on a noexec mount, which its bind mounts in the jail
+// inherit: no program of it starts. nosuid is no loss, since a jail has it anyway.
+func (h *Host) executable(w Want) Finding {
+	f := Finding{ID: "rootfs.exec", State: Yes, Where: shown(w), Reason: "is not mounted noexec"}
+	switch no, err := h.NoExec(shown(w)); {
+	case err != nil:
+		f.State, f.Reason, f.Hint = Unknown, "can't be asked for its mount: "+cause(err), "see rootfs"
+	case no:
+		f.State, f.Reason = No, "is mounted noexec: no program of it can be started"
+		f.Hint = `mount -o remount,exec "$(findmnt -n -o TARGET --target ` + shown(w) + `)"`
+	}
+	return f
+}
+
+func noExec(dir string) (bool, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	return st.Flags&unix.ST_NOEXEC != 0, err
+}
+
+// source reports where the files of a jail come from. jailer verifies no
+// directory's content: it can only say whose it is, and who else may change it.
+func (h *Host) source(w Want) Finding {
+	f := Finding{ID: "rootfs.source", State: Yes, Where: shown(w), Reason: "this host's own packages"}
+	if w.RootPath != "" {
+		f.State, f.Reason = Unknown, "a directory: nothing says what it was made from"
+		f.Hint = "make it from a source that you verify (mmdebstrap, or an image pulled by its digest), as root"
+		at := append([]string{shown(w)}, h.entries(shown(w))...)
+		if others := h.changeable(at); len(others) > 0 {
+			f.State, f.Reason = No, "others than root and the caller can change "+short(others)
+			f.Hint = "chown -R root: " + shown(w) + " && chmod -R go-w " + shown(w)
+		}
+	}
+	var paths []string
+	for _, r := range w.Roots {
+		paths = append(paths, r.Name+" = "+r.Path)
+	}
+	if len(paths) > 0 {
+		f.Reason += "; directories of the policy: " + short(paths)
+	}
+	return f
+}
+
+// entries are the directories at the top of a root.
+func (h *Host) entries(dir string) []string {
+	all, _ := fs.ReadDir(h.FS, rel(dir))
+	var out []string
+	for _, e := range all {
+		if e.IsDir() && !slices.Contains(notShown, e.Name()) {
+			out = append(out, path.Join(dir, e.Name()))
+		}
+	}
+	return out
+}
+
+func (h *Host) changeable(dirs []string) []string {
+	var out []string
+	for _, d := range dirs {
+		if i, err := h.stat(d); err == nil {
+			uid, _ := h.Owner(i)
+			if (uid != 0 && uid != h.UID) || i.Mode().Perm()&0o022 != 0 {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
 }
 
 // notShown are the entries of a root that a jail has its own of.
@@ -170,6 +246,24 @@ func (h *Host) stateDir(w Want) Finding {
 	if fallback {
 		f.Reason += "; a fallback, as there is no XDG_RUNTIME_DIR that this user owns"
 		f.Hint = "log in through systemd-logind, or `loginctl enable-linger`, for a directory that no other user sees"
+	}
+	return f
+}
+
+// maxSocketPath is the longest path of a socket: sun_path (unix(7)) less its NUL.
+const maxSocketPath = 107
+
+// socketName is what a session's socket would add: an id that jailer made, and a
+// short name.
+const socketName = len("/") + 16 + len("/control")
+
+// statePathLength is a report: a run has no sockets there.
+func (h *Host) statePathLength(w Want) Finding {
+	dir, _ := h.statePath(w)
+	f := Finding{ID: "state.path", State: Yes, Where: dir, Reason: "short enough for sockets below it"}
+	if len(dir)+socketName > maxSocketPath {
+		f.State, f.Hint = No, fmt.Sprintf("name a directory of at most %d bytes with --state-dir", maxSocketPath-socketName)
+		f.Reason = fmt.Sprintf("%d bytes, too long for a UNIX socket below it; `run` needs none", len(dir))
 	}
 	return f
 }

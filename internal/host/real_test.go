@@ -114,6 +114,36 @@ func control(t *testing.T, uid int, ours bool) {
 	}
 }
 
+// TestReports holds what the kernel says against what its files say.
+func TestReports(t *testing.T) {
+	if d, err := slept(); err != nil || d < 0 {
+		t.Errorf("suspended for %v, %v", d, err)
+	}
+	b, err := os.ReadFile(mountinfo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := map[string]string{} // of the topmost mount at each point
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		options[f[4]] = f[5]
+	}
+	for _, dir := range []string{"/", "/proc", "/dev/shm"} {
+		o, mounted := options[dir]
+		no, err := noExec(dir)
+		if want := slices.Contains(strings.Split(o, ","), "noexec"); mounted && (err != nil || no != want) {
+			t.Errorf("%s is mounted %s: noexec %v, %v", dir, o, no, err)
+		}
+	}
+	if _, err := noExec("/nosuch"); err == nil {
+		t.Error("a directory that isn't there has a mount")
+	}
+	h := Here()
+	if v, ok := h.upstream(); !ok || v.before(version{2, 6}) {
+		t.Errorf("%q, %q is %v", h.Release, h.Version, v)
+	}
+}
+
 // TestMasked makes a /proc like a container's and wants the kernel's refusal,
 // not a guess from the mounts.
 func TestMasked(t *testing.T) {

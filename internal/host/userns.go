@@ -2,6 +2,8 @@ package host
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +19,7 @@ const (
 // Ubuntu's restriction is "could not tell" here where it is on: a profile may
 // permit this very program.
 func (h *Host) Switches() []Finding {
-	return []Finding{h.switchMax(), h.switchClone(), h.switchAppArmor()}
+	return []Finding{h.switchMax(), h.switchClone(), h.switchAppArmor(), h.capabilities()}
 }
 
 func (h *Host) switchMax() Finding {
@@ -113,7 +115,21 @@ func (h *Host) userNamespaces(t Trial) []Finding {
 			fs[2].Reason = "AppArmor restricts user namespaces, and no profile permits them to this program"
 		}
 	}
-	return append(fs, h.spaces(), h.create(t, fs))
+	return slices.Insert(append(fs, h.create(t, fs)), 3, h.spaces())
+}
+
+// Refusal is why no jail can be made here whatever the policy accepts, as a probe
+// in new namespaces finds it; nil if they can be made. It is for a run that is
+// refused anyway: of several reasons it should name the one that nothing gets
+// around.
+func (h *Host) Refusal() *Finding {
+	t := h.Try(h.UID, h.GID)
+	for _, f := range append(h.userNamespaces(t), h.freshProc(t)) {
+		if f.State == No && f.Needed {
+			return &f
+		}
+	}
+	return nil
 }
 
 // spaces are the limits of the other kinds of namespace: a limit of 0 is how a
@@ -157,12 +173,48 @@ func (h *Host) create(t Trial, switches []Finding) Finding {
 		f.Reason += ": the kernel lacks a kind of namespace"
 		f.Hint = "boot a kernel with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS and CONFIG_UTS_NS"
 	case denied(t.Err):
-		f.Hint = "user namespaces are denied to this program: in a container, start that with a seccomp profile that permits them " +
-			"(docker run --security-opt seccomp=unconfined); in a chroot, leave it; with SELinux or another security module, permit it there"
+		why, hint := h.confined()
+		f.Reason += why
+		f.Hint = hint
 	default:
 		f.Hint = "run `jailer doctor` as the user and from the place that jailer will be run by"
 	}
 	return f
+}
+
+// confined says what this process is confined by, of what can deny namespaces
+// without a switch. A refusal doesn't name who refused, so all are named.
+func (h *Host) confined() (why, hint string) {
+	var by, hints []string
+	label, err := h.read("/proc/self/attr/apparmor/current")
+	if err != nil {
+		label, err = h.read("/proc/self/attr/current")
+	}
+	if name, ok := strings.CutSuffix(label, " (enforce)"); ok && err == nil {
+		by = append(by, fmt.Sprintf("the AppArmor profile %q", name))
+		hints = append(hints, "apparmor=unconfined")
+	}
+	status, _ := h.read("/proc/self/status")
+	if field(status, "Seccomp") == "2" {
+		by = append(by, "a seccomp filter")
+		hints = append(hints, "seccomp=unconfined")
+	}
+	if len(by) == 0 {
+		return "", "in a chroot, leave it; with SELinux or another security module, permit user namespaces to this program there"
+	}
+	return "; this process is under " + strings.Join(by, " and "),
+		"start the container around jailer with --security-opt " + strings.Join(hints, " --security-opt ") +
+			" (docker, podman); a jail of jailer's own permits no other inside it: start that one beside it"
+}
+
+// field is a value of /proc/PID/status (proc_pid_status(5)).
+func field(status, key string) string {
+	for l := range strings.Lines(status) {
+		if v, ok := strings.CutPrefix(l, key+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }
 
 func denied(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }

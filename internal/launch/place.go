@@ -75,7 +75,9 @@ func withManager(u *cgroup.Unavailable, err error) *cgroup.Unavailable {
 // would: it moves this process to a scope where a run would move itself.
 func CheckCgroups(runtimeDir string, plan *policy.Plan) func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
 	return func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
-		o.Need = (&run{plan: plan}).needs()
+		if len(o.Need) == 0 {
+			o.Need = (&run{plan: plan}).needs()
+		}
 		layout, found := cgroup.Check(o)
 		causes := func(f cgroup.Finding) bool { return f.State != cgroup.Yes && f.Cause != nil && movable(f.Cause) != nil }
 		if !slices.ContainsFunc(found, causes) {

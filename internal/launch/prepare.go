@@ -68,6 +68,11 @@ func (r *run) probe() error {
 	base, err := findBase(r.o.XDGRuntimeDir, r.needs(), bestEffort)
 	if err != nil {
 		if !bestEffort {
+			// Inside a container or another jail the cgroups are seldom the only
+			// thing that lacks; what no policy gets around comes first.
+			if f := host.Here().Refusal(); f != nil {
+				return refusal(f)
+			}
 			return unavailable(err)
 		}
 		r.log.Info("not all limits are cgroups', rlimits stand in", "reason", err)
@@ -113,12 +118,14 @@ func damaged(what string, err error) error {
 func probeUserNamespaces() error {
 	for _, f := range host.Here().Switches() {
 		if f.State == host.No {
-			return &jailer.Error{
-				Code: jailer.CodeIsolationUnavailable, Reason: f.ID, Message: f.Reason, Hint: f.Hint,
-			}
+			return refusal(&f)
 		}
 	}
 	return nil
+}
+
+func refusal(f *host.Finding) *jailer.Error {
+	return &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: f.ID, Message: f.Reason, Hint: f.Hint}
 }
 
 // unavailable turns a cgroup refusal into ours.

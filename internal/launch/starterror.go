@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,9 +89,16 @@ func startError(err error) error {
 		}
 	case strings.Contains(text, "no cgroup mount found") || strings.Contains(text, "mountpoint for devices not found"):
 		// libcontainer can't do without, even where it has nothing to write.
-		e.Reason, e.Hint = "cgroup.mounted", "mount one (`mount -t cgroup2 none /sys/fs/cgroup` as root)"
+		e.Reason, e.Hint = "cgroup.mounted", "mount one (`mount -t cgroup2 -o nsdelegate,memory_recursiveprot none /sys/fs/cgroup` as root)"
 	case strings.Contains(text, "remount-propagation") || (strings.Contains(text, "rootfs") && strings.Contains(text, "permission denied")):
 		e.Reason, e.Hint = "rootfs.search", "every directory above the root must be searchable by the jail's uid (chmod o+x)"
+	}
+	// In words that say nothing: a security module or an outer filter may have
+	// refused any of the steps. A probe that makes the same namespaces tells.
+	if slices.Contains([]string{"container.start", "userns.create", "cgroup.mounted"}, e.Reason) {
+		if f := host.Here().Refusal(); f != nil {
+			e.Reason, e.Message, e.Hint = f.ID, f.Reason, f.Hint
+		}
 	}
 	return e
 }

@@ -24,14 +24,8 @@ func (r *run) subordinateIDs() error {
 	if err != nil {
 		return err
 	}
-	for _, helper := range []string{"newuidmap", "newgidmap"} {
-		if _, err := os.Stat("/usr/bin/" + helper); err != nil {
-			return &jailer.Error{
-				Code: jailer.CodeIsolationUnavailable, Reason: "ids.newuidmap",
-				Message: `ids = "range" needs ` + helper, Err: err,
-				Hint: `apt-get install uidmap, or set ids = "single"`,
-			}
-		}
+	if f := host.Here().Helpers(); f.State != host.Yes {
+		return refusal(&f)
 	}
 	r.ids.subUID, r.ids.subGID, r.ids.n = uid, gid, rangeSize
 	return nil

@@ -327,7 +327,7 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 		t.Fatalf("jailer hung or was killed: %v after %v\n%s", err, o.Took, o)
 	}
 	if !j.Raw {
-		o.read(t)
+		o.Read(t)
 		if limitsRequired() && !slices.Contains(cmd.Args, "--policy") {
 			o.held(t)
 		}
@@ -335,7 +335,8 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 	return o
 }
 
-func (o *Outcome) read(t testing.TB) {
+// Read takes the document on standard output.
+func (o *Outcome) Read(t testing.TB) {
 	t.Helper()
 	res, err := jailer.ParseResult([]byte(o.Stdout))
 	e, ours := errors.AsType[*jailer.Error](err)

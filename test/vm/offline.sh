@@ -33,7 +33,12 @@ systemctl mask --quiet systemd-timesyncd.service getty@tty1.service \
 	serial-getty@ttyS0.service apt-daily.timer apt-daily-upgrade.timer \
 	dpkg-db-backup.timer fstrim.timer e2scrub_all.timer \
 	systemd-random-seed.service systemd-update-utmp.service \
-	systemd-firstboot.service systemd-networkd.service systemd-resolved.service
+	systemd-firstboot.service systemd-networkd.service systemd-resolved.service \
+	netavark-dhcp-proxy.service netavark-dhcp-proxy.socket podman.service podman.socket \
+	podman-auto-update.timer podman-clean-transient.service podman-restart.service
+# podman's GnuPG would put sockets into the cgroups of users.
+systemctl --global mask --quiet podman.socket dirmngr.socket keyboxd.socket \
+	gpg-agent.socket gpg-agent-browser.socket gpg-agent-extra.socket gpg-agent-ssh.socket
 
 cat >/usr/local/lib/bed/start <<'EOF'
 #!/bin/sh

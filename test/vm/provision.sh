@@ -12,12 +12,13 @@ set -eu
 
 export DEBIAN_FRONTEND=noninteractive
 # busybox-static is a program and a shell without libraries; gcc, git, node and
-# python3 are what people run in jails.
+# python3 are what people run in jails; podman is what jailer is run in (it wants
+# netavark, even for a container without network).
 apt-get -o Acquire::Retries=3 update -qq
 apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends \
-	apparmor busybox-static dbus dbus-user-session gcc git iproute2 kmod \
-	libc6-dev libpam-systemd libseccomp2 nodejs passwd procps python3 systemd \
-	systemd-sysv uidmap util-linux
+	apparmor busybox-static crun dbus dbus-user-session gcc git iproute2 kmod \
+	libc6-dev libpam-systemd libseccomp2 netavark nodejs passwd podman procps \
+	python3 systemd systemd-sysv uidmap util-linux
 
 for name in plain ranged; do
 	id "$name" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "$name"

@@ -123,6 +123,24 @@ rm /run/systemd/system/user@.service.d/zz-bed.conf
 systemctl daemon-reload
 systemctl restart user@$(id -u plain).service`
 
+// nestedSetup runs a container for each user of podman: the first one enables
+// controllers, makes slices and, for a user, leaves a process that holds his namespaces.
+const nestedSetup = `
+for u in root ranged; do
+	d=$(mktemp -d)
+	mkdir "$d/bin" "$d/dev" "$d/proc" "$d/sys" "$d/run" "$d/etc" "$d/tmp"
+	cp /bin/busybox "$d/bin/true"
+	chown -R "$u" "$d"
+	runuser -u "$u" -- env XDG_RUNTIME_DIR=/run/user/$(id -u "$u") HOME="$(getent passwd "$u" | cut -d: -f6)" \
+		podman run --rm --network none --log-driver none --rootfs "$d" /bin/true
+	rm -rf "$d"
+done
+# systemd removes podman's own scope when it has heard of its end.
+for i in $(seq 50); do
+	ls -d /sys/fs/cgroup/user.slice/user-*.slice/user@*.service/user.slice/podman-[0-9]*.scope >/dev/null 2>&1 || break
+	sleep 0.2
+done`
+
 var ways = []plan.Way{
 	{
 		Name: "root", What: "root, cgroup v2", User: "root", Place: plan.Guest,
@@ -285,6 +303,18 @@ systemctl restart user@$(id -u plain).service`,
 			tests("test/escape", "TestAppArmorAlone|TestHostFeatures"),
 			tests("internal/pid1", "TestAppArmor"),
 		},
+	},
+	{
+		Name: "mend", What: "a damage, and the mend that doctor and the page name", User: "root", Place: plan.Guest,
+		Env:  env(),
+		Jobs: []plan.Job{way("mend")},
+	},
+	{
+		Name: "nested", What: "inside podman's containers, and inside a jail", User: "root", Place: plan.Guest,
+		Env: env(),
+		// What podman leaves behind is made before the cgroup tree is looked at.
+		Setup: nestedSetup, Teardown: "runuser -u ranged -- env XDG_RUNTIME_DIR=/run/user/$(id -u ranged) HOME=/home/ranged podman system migrate",
+		Jobs: []plan.Job{way("nested")},
 	},
 }
 

@@ -14,7 +14,7 @@ var controllers = []string{"memory", "pids", "cpu"}
 
 // full is a caller who can have everything: with the built-in policy a run is
 // limited by cgroup v2, and doctor says so.
-func full(t *testing.T, c *jail.Caller) {
+func full(t *testing.T, c *jail.Caller, warnings ...string) {
 	t.Helper()
 	c = builtin(c)
 	ran(t, c.Run(t, job), "cgroup2")
@@ -26,6 +26,7 @@ func full(t *testing.T, c *jail.Caller) {
 	}
 	found(t, fs, "cgroup.hierarchy", "yes")
 	found(t, fs, "userns.create", "yes")
+	warned(t, fs, warnings...)
 	// What can be held can be required.
 	strict := c.WithPolicy(t, "strict.toml", jail.BestEffort+`[profiles.strict]
 extends = "default"
@@ -52,7 +53,7 @@ func user(t *testing.T) *jail.Caller {
 
 func delegated(t *testing.T) {
 	c := user(t)
-	full(t, c)
+	full(t, c, "ids.subuid")
 	t.Run("no range of ids", func(t *testing.T) {
 		r := builtin(c).WithPolicy(t, "range.toml", rangePolicy)
 		refused(t, r.Run(t, job), "ids.subuid", "usermod --add-subuids", `ids = "single"`)
@@ -68,7 +69,7 @@ func dropin(t *testing.T) {
 	if b, err := os.ReadFile(dropinFile); err != nil || !strings.Contains(string(b), dropinLine) {
 		t.Errorf("%q, %v: this is not the way that the hint describes", b, err)
 	}
-	full(t, user(t))
+	full(t, user(t), "ids.subuid")
 }
 
 // What the hint tells an administrator to write, and where.
@@ -93,6 +94,7 @@ func partial(t *testing.T) {
 	}
 	found(t, fs, "cgroup.memory", "yes")
 	found(t, fs, "cgroup.pids", "yes")
+	warned(t, fs, "cgroup.cpuset", "cgroup.io", "ids.subuid")
 
 	// With best effort what is there is used.
 	best := builtin(c).WithPolicy(t, "best.toml", jail.BestEffort)

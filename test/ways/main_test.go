@@ -19,6 +19,8 @@
 //	noclone    kernel.unprivileged_userns_clone is 0
 //	apparmor   the delegated user, with jailer's AppArmor profiles loaded
 //	armorroot  root with them, and the program installed where the launcher's is attached
+//	nested     root: inside podman's containers, as root and as a user, and inside another jail
+//	mend       root: breaks one thing after another, and does what doctor and the page say
 //
 // A way that refuses must refuse before the command starts, with the reason, the
 // file and what mends it; where some policy can still run it, that is the control.
@@ -56,6 +58,8 @@ var ways = map[string]func(*testing.T){
 	"noclone":    noClone,
 	"apparmor":   appArmor,
 	"armorroot":  appArmorRoot,
+	"nested":     nested,
+	"mend":       mend,
 }
 
 func TestWay(t *testing.T) {
@@ -130,7 +134,13 @@ func doctor(t *testing.T, c *jail.Caller, failed ...string) map[string]finding {
 	if c.Policy != "" {
 		args = append(args, "--policy", c.Policy)
 	}
-	o := c.Do(t, jail.Job{Raw: true}, args...)
+	return diagnosis(t, c.Do(t, jail.Job{Raw: true}, args...), c.UID, failed)
+}
+
+// diagnosis reads what `jailer doctor --json` said and wants exactly these ids to
+// be missing.
+func diagnosis(t *testing.T, o *jail.Outcome, uid int, failed []string) map[string]finding {
+	t.Helper()
 	var doc struct {
 		OK       bool
 		UID      int
@@ -144,9 +154,9 @@ func doctor(t *testing.T, c *jail.Caller, failed ...string) map[string]finding {
 	if len(failed) > 0 {
 		want = 1
 	}
-	slices.Sort(failed)
+	failed = slices.Sorted(slices.Values(failed))
 	slices.Sort(doc.Failed)
-	if o.Code != want || doc.OK != (want == 0) || doc.UID != c.UID || !slices.Equal(doc.Failed, failed) {
+	if o.Code != want || doc.OK != (want == 0) || doc.UID != uid || !slices.Equal(doc.Failed, failed) {
 		t.Errorf("doctor: exit status %d, ok %v, uid %d, failed %q; want exit status %d and %q:\n%s",
 			o.Code, doc.OK, doc.UID, doc.Failed, want, failed, o)
 	}
@@ -158,6 +168,26 @@ func doctor(t *testing.T, c *jail.Caller, failed ...string) map[string]finding {
 		}
 	}
 	return out
+}
+
+// differs are the warnings that differ between guests, with their kernels' age.
+var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "landlock"}
+
+// warned wants exactly these ids to be warnings: what no run is refused for, and
+// is not a yes. No guest has NTP.
+func warned(t *testing.T, fs map[string]finding, ids ...string) {
+	t.Helper()
+	want := slices.Sorted(slices.Values(append([]string{"clock.synced"}, ids...)))
+	var got []string
+	for _, f := range fs {
+		if !f.Needed && f.State != "yes" && !slices.Contains(differs, f.ID) {
+			got = append(got, f.ID)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("doctor warns of %q, want %q", got, want)
+	}
 }
 
 // found wants this answer to an id.

@@ -29,6 +29,7 @@ func noUserNamespaces(t *testing.T) {
 			t.Errorf("doctor: %+v", f)
 		}
 		found(t, fs, "userns.clone", "yes")
+		warned(t, fs, "ids.subuid", "net.egress")
 		outside(t, c)
 	})
 }
@@ -66,6 +67,7 @@ func noClone(t *testing.T) {
 			t.Errorf("doctor: %+v", f)
 		}
 		found(t, fs, "userns.max", "yes")
+		warned(t, fs, "ids.subuid", "net.egress")
 		outside(t, c)
 	})
 }

@@ -48,6 +48,7 @@ func run() error {
 		return err
 	}
 	r := runner{out: out}
+	settle()
 	r.send(plan.Event{Kind: plan.Boot})
 	for _, w := range p.Ways {
 		r.way(w)

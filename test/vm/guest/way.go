@@ -211,6 +211,21 @@ func cgroups() map[string]string {
 	return all
 }
 
+// settle waits for the managers of users who linger: while they start, the cgroup
+// tree changes.
+func settle() {
+	names, _ := filepath.Glob("/var/lib/systemd/linger/*")
+	for _, n := range names {
+		u, err := user.Lookup(filepath.Base(n))
+		for range 300 {
+			if err != nil || exec.Command("/usr/bin/systemctl", "--quiet", "is-active", "user@"+u.Uid+".service").Run() == nil {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+}
+
 // others matches what may appear: the directory of root's jails, which stays, and
 // what systemd starts in a user's manager when somebody first speaks to it.
 var others = regexp.MustCompile(`^/jailer$|/user@\d+\.service/(session|app)\.slice(/dbus[^/]*)?$`)
