@@ -29,7 +29,8 @@ const (
 )
 
 const (
-	switchFile = "sys/module/apparmor/parameters/enabled"
+	modulesDir = "sys/module"
+	switchFile = modulesDir + "/apparmor/parameters/enabled"
 	loadedDir  = "sys/kernel/security/apparmor/policy/profiles"
 )
 
@@ -85,10 +86,14 @@ func Ready(root fs.FS) *Reason {
 
 const onHint = "boot a kernel with CONFIG_SECURITY_APPARMOR=y and lsm=…,apparmor (Debian's and Ubuntu's have it on)"
 
-// Enabled tells whether AppArmor is on.
+// Enabled tells whether AppArmor is on; an error says that it can't be told.
 func Enabled(root fs.FS) (bool, error) {
 	b, err := fs.ReadFile(root, switchFile)
 	if errors.Is(err, fs.ErrNotExist) {
+		// Inside a container or a jail there may be no sysfs to tell.
+		if _, err := fs.Stat(root, modulesDir); err != nil {
+			return false, err
+		}
 		return false, nil
 	}
 	return err == nil && strings.TrimSpace(string(b)) == "Y", err
