@@ -55,8 +55,12 @@ func TestReady(t *testing.T) {
 		unknown bool
 		word    string
 	}{
-		"loaded":            {},
-		"no AppArmor":       {change: func(m fstest.MapFS) { delete(m, switchFile) }, id: "apparmor", word: "no AppArmor"},
+		"loaded": {},
+		"no AppArmor": {change: func(m fstest.MapFS) {
+			delete(m, switchFile)
+			m[modulesDir+"/kernel/parameters/panic"] = file("0\n")
+		}, id: "apparmor", word: "no AppArmor"},
+		"no sysfs":          {change: func(m fstest.MapFS) { delete(m, switchFile) }, id: "apparmor", unknown: true, word: modulesDir},
 		"off":               {change: func(m fstest.MapFS) { m[switchFile] = file("N\n") }, id: "apparmor", word: "off"},
 		"switch unreadable": {closed: switchFile, id: "apparmor", unknown: true, word: "permission"},
 		"not loaded": {change: func(m fstest.MapFS) {
