@@ -28,8 +28,8 @@ type bug struct {
 }
 
 // bugs are few on purpose: those of which an exploit is public. The versions are
-// those of the CVE records (cvelistV5), of CVE-2022-0847 and CVE-2023-3269 of
-// their first announcements on oss-security.
+// those of the CVE records (cvelistV5), and of CVE-2022-0847 and CVE-2023-3269 those
+// that their finders published.
 var bugs = []bug{
 	{
 		"CVE-2022-0847", "Dirty Pipe",
