@@ -170,8 +170,9 @@ func diagnosis(t *testing.T, o *jail.Outcome, uid int, failed []string) map[stri
 	return out
 }
 
-// differs are the warnings that differ between guests, with their kernels' age.
-var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "landlock"}
+// differs are the warnings that differ between guests, with their kernels' age, and
+// between ways, with what is loaded.
+var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "apparmor.profile", "landlock"}
 
 // warned wants exactly these ids to be warnings: what no run is refused for, and
 // is not a yes. No guest has NTP.

@@ -43,7 +43,7 @@ func notOurs(t *testing.T) *jail.Caller {
 func throughManager(t *testing.T, c *jail.Caller) {
 	t.Helper()
 	before := own(t)
-	full(t, c)
+	full(t, c, "ids.subuid")
 	together(t, c)
 	if now := own(t); now != before {
 		t.Errorf("this process was moved from %s to %s", before, now)
@@ -134,7 +134,7 @@ func containerRoot(t *testing.T) {
 		t.Fatalf("in %s, not the root of a cgroup namespace", at)
 	}
 	together(t, c) // the first of all, when nobody has made the launcher's leaf
-	full(t, c)
+	full(t, c, "ids.subuid")
 	together(t, c)
 }
 

@@ -316,10 +316,12 @@ func shIn(t *testing.T, inside func(*exec.Cmd), dir, script string) string {
 
 // elsewhere are the ids whose steps another way or test takes.
 var elsewhere = map[string]string{
-	"cgroup.delegation":            "the way none",
+	"cgroup.delegation":            "the way delegated",
 	"cgroup.delegation.CONTROLLER": "the way dropin",
 	"cgroup.cpu":                   "the ways partial and dropin",
-	"cgroup.memory":                "the way none", "cgroup.pids": "the way none",
+	"cgroup.memory":                "the way nomanager", "cgroup.pids": "the way nomanager",
+	"cgroup.manager": "the way nomanager, by what ends it", "cgroup.manager.bus": "the way unequipped, by what ends it",
+	"apparmor.profile":  "the ways apparmor and armorroot",
 	"root.capabilities": "the way nested", "userns.create": "the way nested", "proc.fresh": "the way nested",
 	"root.uid_range": "the way nested", "cgroup.hierarchy": "cgroup.mounted", "net.egress": "the way mend itself",
 	"state.path": "every state directory of a test",
@@ -329,9 +331,10 @@ var elsewhere = map[string]string{
 var untried = map[string]string{
 	"kernel.floor": "another kernel", "kernel.arch": "another processor", "kernel.bugs": "a mirror and a boot", "kernel.patches": "a mirror and a boot",
 	"build.seccomp": "a build", "build.intact": "a build", "userns.apparmor": "Ubuntu's kernel", "landlock": "a boot", "seccomp.kernel": "another kernel",
-	"apparmor": "no profile is applied", "seccomp.profile": "a report of the policy's own", "ids.range.root": "a policy's word",
+	"apparmor": "a boot", "seccomp.profile": "a report of the policy's own", "ids.range.root": "a policy's word",
 	"cgroup.cpuset": "nothing to mend that isn't another's", "cgroup.io": "the same",
 	"cgroup.controller.CONTROLLER": "a boot", "cgroup.split": "a boot", "cgroup.v1.CONTROLLER": "cgroup v1", "cgroup.readonly.CONTROLLER": "cgroup v1",
+	"cgroup.manager.timeout": "the same step as cgroup.manager.bus", "cgroup.manager.scope": "a manager that refuses",
 	"cgroup.own": "a container of another kind", "cgroup.threaded": "the same step as cgroup.delegation", "cgroup.kill": "cgroup v1",
 	"cgroup.swap": "a boot", "clock.boottime": "a suspended host", "clock.synced": "a network", "require.NAME": "a policy's word",
 }
