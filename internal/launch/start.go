@@ -90,6 +90,9 @@ func (r *run) initPath() string {
 // Step 10: PID 1 starts the job, or says which step of it failed. Only now is
 // it told what to run: whatever went wrong before, the command has not run.
 func (r *run) awaitJob() error {
+	if err := r.recordStarted(); err != nil {
+		return err
+	}
 	r.readReports()
 	if err := r.ctl.Send(r.orders); err != nil {
 		r.log.Debug("payload not taken", "err", err) // PID 1's report has the reason

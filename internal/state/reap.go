@@ -23,6 +23,7 @@ type Leak struct {
 	Since   time.Time `json:"since"`
 	Removed bool      `json:"removed"`
 	Err     string    `json:"error,omitempty"`
+	Warning string    `json:"warning,omitempty"` // an event that is lost, where the policy says log
 }
 
 // Reap finds the jails that nobody holds and, unless dryRun, removes their
@@ -75,6 +76,16 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 		if err := cgroup.Reap(ctx, l.Record.Cgroups); err != nil {
 			l.Err = err.Error()
 			return l, true
+		}
+	}
+	if l.Record != nil && l.Record.Events != nil {
+		// Before the directory goes: it alone says that something is owed.
+		if err := l.Record.Events.Reap(l.Record.CreatedAt); err != nil {
+			if !l.Record.Events.MayLose {
+				l.Err = err.Error()
+				return l, true
+			}
+			l.Warning = err.Error()
 		}
 	}
 	if err := os.RemoveAll(path); err != nil {
