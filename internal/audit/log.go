@@ -18,6 +18,9 @@ import (
 type Log struct {
 	path string
 	last int64 // highest seq that this process wrote: it rises although the file is a new one
+
+	inode uint64 // of the file, when it was opened first
+	size  int64
 }
 
 // lockWait bounds the wait for the other writers, who need microseconds each.
@@ -35,7 +38,12 @@ func Open(path string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Close()
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, l.failed("open", err)
+	}
+	l.inode, l.size = inode(st), st.Size()
 	return l, nil
 }
 

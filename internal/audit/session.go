@@ -19,20 +19,9 @@ type Ref struct {
 	Subject Subject `json:"subject"`
 }
 
-// Ref is that of a session that is about to begin.
-func (l *Log) Ref(s Subject) (Ref, error) {
-	r := Ref{Path: l.path, Subject: s}
-	f, err := l.open()
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return r, l.failed("open", err)
-	}
-	r.Inode, r.Offset = inode(st), st.Size()
-	return r, nil
+// Ref is that of a session that begins after Open.
+func (l *Log) Ref(s Subject) Ref {
+	return Ref{Path: l.path, Inode: l.inode, Offset: l.size, Subject: s}
 }
 
 // Reap writes what the launcher of a session owes the log and can't write any

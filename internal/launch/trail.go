@@ -62,10 +62,7 @@ func (r *run) openTrail(dir *state.Dir) error {
 	if err != nil {
 		return r.lost(err)
 	}
-	ref, err := log.Ref(r.trail.subject)
-	if err != nil {
-		return r.lost(err)
-	}
+	ref := log.Ref(r.trail.subject)
 	ref.MayLose = r.o.Policy.Events.OnError == policy.SinkLog
 	r.trail.log, r.trail.ref = log, &ref
 	return nil
