@@ -116,7 +116,7 @@ func stillThere(f *os.File, path string) bool {
 }
 
 // recordLimit is more, in bytes, than a record ever is.
-const recordLimit = 64 << 10
+const recordLimit = 128 << 10
 
 // readRecord gives nil for what is no record: a FIFO that would block, a link, a
 // file without end.
