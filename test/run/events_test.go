@@ -50,7 +50,7 @@ func TestEvents(t *testing.T) {
 			created, "exec.started", "limit.exceeded limit=wall ended=true",
 			"exec.finished status=timed_out signal=SIGKILL limit=wall limitsHit=[wall]", "session.destroyed reason=requested",
 		}},
-		{"time to live", jail.Job{Flags: []string{"--ttl", "2s"}, Sh: "sleep 300"}, []string{
+		{"time to live", jail.Job{Flags: []string{"--timeout", "300s", "--ttl", need.Time(2 * time.Second).String()}, Sh: "sleep 300"}, []string{
 			created, "exec.started", "limit.exceeded limit=ttl ended=true",
 			"exec.finished status=expired signal=SIGKILL limit=ttl limitsHit=[ttl]", "session.destroyed reason=ttl",
 		}},
@@ -76,9 +76,6 @@ func TestEvents(t *testing.T) {
 				for _, e := range caller.Events(t) {
 					got = append(got, told(e))
 				}
-				if need.Slow() && c.name == "time to live" && len(got) == 2 {
-					t.Skip("the time to live was over before the command began")
-				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("got  %q\nwant %q", got, c.want)
 				}
@@ -102,7 +99,7 @@ func TestEventsOwner(t *testing.T) {
 			owner.Process.Kill()
 			owner.Wait()
 		}()
-		c.Run(t, jail.Job{Flags: []string{"--owner-pid", fmt.Sprint(owner.Process.Pid)}, Sh: "sleep 300"})
+		c.Run(t, jail.Job{Flags: []string{"--timeout", "300s", "--owner-pid", fmt.Sprint(owner.Process.Pid)}, Sh: "sleep 300"})
 		es := c.Events(t, "--type", "session.destroyed")
 		if len(es) != 1 || es[0].Data["reason"] != "owner_exited" {
 			t.Errorf("%v", es)
@@ -353,7 +350,7 @@ func TestEventsSinkGone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 		defer cancel()
 		ready := filepath.Join(c.Home, "pid")
-		cmd := strict.Command(ctx, "run", "--id", "one", "--pid-file", ready, "--", "sleep", "300")
+		cmd := strict.Command(ctx, "run", "--id", "one", "--pid-file", ready, "--timeout", "300s", "--", "sleep", "300")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
