@@ -153,3 +153,27 @@ func TestReapOtherFile(t *testing.T) {
 		})
 	}
 }
+
+// Another file in the log's place is read from its beginning, and an id in it may
+// have been another session's before.
+func TestReapLongerFile(t *testing.T) {
+	l := open(t)
+	ref := begin(t, l, Subject{SessionID: "x"})
+	if err := os.Rename(l.path, l.path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	started := Event{Type: ExecStarted, ExecID: "1", Subject: Subject{SessionID: "x"}}
+	add(t, l, event(SessionCreated, "x"), event(GCReaped, "x"), event(SessionDestroyed, "x"))
+	add(t, l, event(SessionCreated, "x"), started)
+	ref.Offset = int64(len(content(t, l)))
+	add(t, l, event(SessionCreated, "other"))
+	for range 2 {
+		if err := ref.Reap(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := read(t, l.path)
+	if want := []string{"7 exec.finished x", "8 gc.reaped x", "9 session.destroyed x"}; !slices.Equal(got[6:], want) {
+		t.Errorf("%v", got)
+	}
+}
