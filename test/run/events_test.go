@@ -202,6 +202,9 @@ func TestEventsFollow(t *testing.T) {
 	}
 }
 
+// sinkID begins the ids of c's jails, and of nobody else's.
+func sinkID(c *jail.Caller) string { return fmt.Sprintf("sink-%d-%s-", os.Getpid(), c.Name) }
+
 // sinkPolicy is c's policy with a log of its own.
 func sinkPolicy(t *testing.T, c *jail.Caller, log, onError string) *jail.Caller {
 	t.Helper()
@@ -232,7 +235,7 @@ func TestEventsSinkRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o := sinkPolicy(t, c, at.path, "fail").Run(t, jail.Job{Argv: []string{"true"}})
+			o := sinkPolicy(t, c, at.path, "fail").Run(t, jail.Job{Flags: []string{"--id", sinkID(c) + "0"}, Argv: []string{"true"}})
 			if o.Err == nil || o.Code != 125 || o.Err.Reason != "events.sink" || !strings.Contains(o.Err.Hint, at.hint) {
 				t.Errorf("%s: %s", name, o)
 			}
@@ -240,12 +243,12 @@ func TestEventsSinkRefused(t *testing.T) {
 			if o.Err == nil || o.Code != 126 || !strings.Contains(o.Stderr, at.path) && !strings.Contains(o.Stderr, filepath.Dir(at.path)) {
 				t.Errorf("%s, and denied: %s", name, o)
 			}
-			o = sinkPolicy(t, c, at.path, "log").Run(t, jail.Job{Argv: []string{"true"}})
+			o = sinkPolicy(t, c, at.path, "log").Run(t, jail.Job{Flags: []string{"--id", sinkID(c) + "0"}, Argv: []string{"true"}})
 			o.Exited(t, 0)
 			if !strings.Contains(o.Stderr, "jailer: warning: an event is lost: ") {
 				t.Errorf("%s: no warning: %s", name, o)
 			}
-			c.NothingLeft(t, "*")
+			c.NothingLeft(t, sinkID(c)+"*")
 		}
 	})
 }
@@ -262,7 +265,7 @@ func TestEventsSinkFull(t *testing.T) {
 			fmt.Fprintf(&fill, `{"v":1,"seq":%d,"type":"fill","data":%q}`+"\n", i+100, strings.Repeat("x", 60<<10))
 		}
 		log := c.File(t, "events.ndjson", fill.String())
-		strict, lax := sinkPolicy(t, c, log, "fail"), (*jail.Caller)(nil)
+		strict := sinkPolicy(t, c, log, "fail")
 		run := func(c *jail.Caller, id string, room int) *jail.Outcome {
 			t.Helper()
 			st, err := os.Stat(log)
@@ -282,9 +285,9 @@ func TestEventsSinkFull(t *testing.T) {
 			}
 			return strings.Join(s, " ")
 		}
-		run(strict, "run-0", 1<<20).Exited(t, 0)
+		run(strict, sinkID(c)+"0", 1<<20).Exited(t, 0)
 		var length []int
-		for _, e := range strict.Events(t, "--session", "run-0") {
+		for _, e := range strict.Events(t, "--session", sinkID(c)+"0") {
 			length = append(length, len(e.Line))
 		}
 		if len(length) != 4 {
@@ -293,7 +296,7 @@ func TestEventsSinkFull(t *testing.T) {
 
 		const reaped = " gc.reaped session.destroyed"
 		for i, want := range []string{"", "session.created", "session.created exec.started"} {
-			id, room := fmt.Sprint("run-", i+1), 40
+			id, room := fmt.Sprint(sinkID(c), i+1), 40
 			for _, n := range length[:i] {
 				room += n
 			}
@@ -329,16 +332,17 @@ func TestEventsSinkFull(t *testing.T) {
 					t.Errorf("room for %d, after gc: %s, want %s", i, got, want)
 				}
 			}
-			c.NothingLeft(t, "*")
+			c.NothingLeft(t, sinkID(c)+"*")
 		}
 
-		lax = sinkPolicy(t, c, log, "log")
-		o := run(lax, "run-9", 40)
+		lax := sinkPolicy(t, c, log, "log")
+		id := sinkID(c) + "9"
+		o := run(lax, id, 40)
 		o.Exited(t, 0)
-		if strings.Count(o.Stderr, "an event is lost") != 2 || types(lax, "run-9") != "" {
-			t.Errorf("%s\n%s", o, types(lax, "run-9"))
+		if strings.Count(o.Stderr, "an event is lost") != 2 || types(lax, id) != "" {
+			t.Errorf("%s\n%s", o, types(lax, id))
 		}
-		c.NothingLeft(t, "*")
+		c.NothingLeft(t, sinkID(c)+"*")
 	})
 }
 
@@ -349,8 +353,7 @@ func TestEventsSinkGone(t *testing.T) {
 		strict := sinkPolicy(t, c, log, "fail")
 		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 		defer cancel()
-		ready := filepath.Join(c.Home, "pid")
-		cmd := strict.Command(ctx, "run", "--id", "one", "--pid-file", ready, "--timeout", "300s", "--", "sleep", "300")
+		cmd := strict.Command(ctx, "run", "--id", sinkID(c)+"1", "--timeout", "300s", "--", "sleep", "300")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +368,7 @@ func TestEventsSinkGone(t *testing.T) {
 		if err := os.Chmod(log, 0o606); err != nil {
 			t.Fatal(err)
 		}
-		if o := c.Do(t, jail.Job{Raw: true}, "gc"); o.Code != 1 || !strings.Contains(o.Stdout, "stuck one") || !strings.Contains(o.Stdout, "open to others") {
+		if o := c.Do(t, jail.Job{Raw: true}, "gc"); o.Code != 1 || !strings.Contains(o.Stdout, "stuck "+sinkID(c)+"1") || !strings.Contains(o.Stdout, "open to others") {
 			t.Error(o)
 		}
 		if s := c.States(t); len(s) != 1 {
@@ -385,6 +388,6 @@ func TestEventsSinkGone(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%v", got)
 		}
-		c.NothingLeft(t, "*")
+		c.NothingLeft(t, sinkID(c)+"*")
 	})
 }
