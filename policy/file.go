@@ -26,6 +26,7 @@ type file struct {
 	Rootfs   map[string]rootfsTable  `toml:"rootfs"`
 	Seccomp  map[string]seccompTable `toml:"seccomp"`
 	Profiles map[string]profileTable `toml:"profiles"`
+	Events   eventsTable             `toml:"events"`
 }
 
 type enforceTable struct {
@@ -38,6 +39,11 @@ type rootTable struct {
 
 type rootfsTable struct {
 	Path *string `toml:"path"`
+}
+
+type eventsTable struct {
+	Path        *string `toml:"path"`
+	SinkOnError *string `toml:"sink_on_error"`
 }
 
 type seccompTable struct {

@@ -60,7 +60,7 @@ var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 // nil for the built-in policy itself.
 func compile(name string, f *file, base *Policy) (*Policy, error) {
 	c := compiler{name: name, file: f, base: base, done: map[string]*profile{}}
-	p := &Policy{Name: name, Locked: f.Locked, Enforce: EnforceRequired, roots: map[string]string{}, filters: map[string]string{}}
+	p := &Policy{Name: name, Locked: f.Locked, Enforce: EnforceRequired, Events: Events{OnError: SinkFail}, roots: map[string]string{}, filters: map[string]string{}}
 	if base != nil {
 		p.UIDRange = base.UIDRange
 	}
@@ -69,7 +69,7 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 			return nil, bad(name, "extends", fmt.Sprintf("%q given, want %q", *f.Extends, BuiltinName))
 		}
 		c.extends = true
-		p.Enforce = base.Enforce
+		p.Enforce, p.Events = base.Enforce, base.Events
 		maps.Copy(c.done, base.profiles)
 	}
 	if e := f.Limits.Enforce; e != nil {
@@ -84,6 +84,18 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 			return nil, bad(name, "root.uid_range", err.Error())
 		}
 		p.UIDRange = ids
+	}
+	if e := f.Events.Path; e != nil {
+		if err := checkPath(e); err != "" {
+			return nil, bad(name, "events.path", err)
+		}
+		p.Events.Path = *e
+	}
+	if e := f.Events.SinkOnError; e != nil {
+		if err := oneOf(*e, SinkFail, SinkLog); err != "" {
+			return nil, bad(name, "events.sink_on_error", err)
+		}
+		p.Events.OnError = *e
 	}
 	for _, n := range slices.Sorted(maps.Keys(f.Rootfs)) {
 		if err := checkRootfs(n, f.Rootfs[n]); err != "" {

@@ -49,6 +49,10 @@ limits = { max = { memory = "1G" } }
 
 [profiles.bare]
 rootfs = "host"
+
+[events]
+path = "/var/log/jailer/events.ndjson"
+sink_on_error = "log"
 `
 
 func mustParse(t testing.TB, text string) *Policy {
@@ -93,6 +97,9 @@ func TestParse(t *testing.T) {
 		{"child keeps", small.capabilities, []string{"exec", "fs.read"}},
 		{"child's own max", small.max.Memory, int64(1 << 30)},
 		{"parent's max stays", agent.max.Memory, int64(2 << 30)},
+		{"events", p.Events, Events{"/var/log/jailer/events.ndjson", SinkLog}},
+		{"events of the built-in policy", Builtin().Events, Events{"", SinkFail}},
+		{"events by default", mustParse(t, "version = 1\n").Events, Events{"", SinkFail}},
 		{"seccomp file", p.filters, map[string]string{"own": "/etc/jailer/own.json"}},
 		{"seccomp files", p.SeccompFiles(), []string{"own"}},
 		{"seccomp", []string{agent.seccomp, small.seccomp}, []string{"default", "own"}},
@@ -179,7 +186,12 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown key", "foo = 1", "1| version = 1"},
 		{"unknown key, drawn", "foo = 1", "~~~ unknown field"},
 		{"unknown table", "[sessions]\nmax_sessions = 1", "[sessions]"},
-		{"unknown empty table", "[events]", "[events]"},
+		{"unknown empty table", "[approve]", "[approve]"},
+		{"events relative", "[events]\npath = \"events.ndjson\"", "events.path: path \"events.ndjson\" is not absolute"},
+		{"events not clean", "[events]\npath = \"/var/log/../e\"", "not clean"},
+		{"events empty", "[events]\npath = \"\"", "not absolute"},
+		{"events sink", "[events]\nsink_on_error = \"ignore\"", "events.sink_on_error: \"ignore\" given, want one of: fail log"},
+		{"unknown in events", "[events]\ninclude_args = true", "unknown key"},
 		{"unknown array", "[[owners]]\nuid = 1", "[[owners]]"},
 		{"unknown in profile", "[profiles.a]\nmounts = []", "mounts"},
 		{"unknown limit", "[profiles.a.limits.max]\nmemroy = \"1G\"", "memroy"},

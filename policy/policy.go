@@ -43,6 +43,12 @@ const (
 // NetworkNone is a network namespace with a live loopback and nothing else.
 const NetworkNone = "none"
 
+// Values of Events.OnError.
+const (
+	SinkFail = "fail" // what can't be recorded doesn't happen, or is an error
+	SinkLog  = "log"  // a warning
+)
+
 // Requirements are the names that a profile's "require" may hold: what must be
 // enforced for the run to start at all.
 func Requirements() []string {
@@ -55,11 +61,18 @@ type Policy struct {
 	Locked   bool      // only policies owned by root are accepted beside this one
 	Enforce  string    // EnforceRequired or EnforceBestEffort
 	UIDRange [2]uint32 // first and last host id for jails started by real root
+	Events   Events
 
 	owner    uint32            // of the file, 0 where it came from none; files that it names must be his or root's
 	roots    map[string]string // name to absolute path
 	filters  map[string]string // seccomp profiles: name to absolute path
 	profiles map[string]*profile
+}
+
+// Events is where the event log is, and what to do when it can't be written.
+type Events struct {
+	Path    string // absolute; "" for the one in the state directory
+	OnError string // SinkFail or SinkLog
 }
 
 // Profiles gives the names of the profiles, sorted.

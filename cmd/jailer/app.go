@@ -64,7 +64,7 @@ privilege. What can't be enforced here is an error before the command starts.`,
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
 	root.SetHelpCommand(a.helpCommand(root))
-	root.AddCommand(a.runCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(),
+	root.AddCommand(a.runCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	return root
 }

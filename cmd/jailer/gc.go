@@ -18,7 +18,8 @@ func (a *app) gcCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what crashed launchers left behind",
-		Long: `Remove the processes, cgroups and directories of jails whose launcher is gone.
+		Long: `Remove the processes, cgroups and directories of jails whose launcher is gone,
+and write into the event log what the launcher could not.
 
 A live jail holds a lock that dies with its launcher; only what nobody holds is
 touched, and only cgroups that a jail's own record names.
@@ -85,7 +86,10 @@ func (a *app) printLeak(l state.Leak) {
 	}
 	fmt.Fprintf(a.out, "%s %s (since %s)", word, l.ID, l.Since.Format(time.RFC3339))
 	if l.Err != "" {
-		fmt.Fprintf(a.out, ": %s", l.Err)
+		fmt.Fprintf(a.out, ": %s", escaped(l.Err))
 	}
 	fmt.Fprintln(a.out)
+	if l.Warning != "" {
+		a.warn("%s", escaped(l.Warning))
+	}
 }

@@ -36,7 +36,8 @@ func main() {
 	// Go ends a program that writes to a closed standard output by SIGPIPE,
 	// before it could clean up; notified of the signal it gets EPIPE instead.
 	// Ignoring it would be inherited by the job.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	// SIGXFSZ, of a file that would exceed the caller's RLIMIT_FSIZE, ends it too.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE, unix.SIGXFSZ)
 	os.Exit(guarded(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/seccomp"
 )
@@ -66,7 +67,7 @@ func flagsOf(c *cobra.Command) []string {
 // TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
 // round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}, "doctor": {"doctor"}} {
+	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}, "doctor": {"doctor"}, "events": {"events"}} {
 		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
 	}
 	for _, name := range manFlags(t, "apparmor", "status") {
@@ -144,6 +145,25 @@ func TestManDocuments(t *testing.T) {
 		want := append(members(reflect.TypeFor[jailer.Result](), ""),
 			"error.code", "error.message", "error.hint", "error.op", "error.retryable", "error.details.reason")
 		compare(t, terms(sections["RESULT DOCUMENT"]), want)
+	})
+	t.Run("event", func(t *testing.T) {
+		sections := pageSections(t, "events")
+		compare(t, terms(sections["DOCUMENT"]), append(members(reflect.TypeFor[audit.Event](), ""), members(reflect.TypeFor[audit.Subject](), "")...))
+		var types []string
+		for _, typ := range audit.Types() {
+			types = append(types, string(typ))
+		}
+		compare(t, terms(sections["EVENTS"]), types)
+		for _, data := range []reflect.Type{
+			reflect.TypeFor[audit.Created](), reflect.TypeFor[audit.Destroyed](), reflect.TypeFor[audit.Exceeded](),
+			reflect.TypeFor[audit.Denied](), reflect.TypeFor[audit.Failure](), reflect.TypeFor[audit.Reaped](), reflect.TypeFor[audit.Finished](),
+		} {
+			for _, name := range members(data, "") {
+				if !strings.Contains(sections["EVENTS"], "**data."+name+"**") && !strings.Contains(sections["EVENTS"], "**"+name+"**") {
+					t.Errorf("%s: %s is missing", data.Name(), name)
+				}
+			}
+		}
 	})
 	t.Run("explanation", func(t *testing.T) {
 		want := members(reflect.TypeFor[explanation](), "")

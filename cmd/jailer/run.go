@@ -115,6 +115,7 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 // launchOptions reads policy and request, for run and spec alike.
 func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, err error) {
 	o = launch.Options{StateDir: a.stateDir, XDGRuntimeDir: a.xdg, Began: began, Logger: a.logger()}
+	o.Warn = func(s string) { a.warn("%s", escaped(s)) }
 	if f.policy == "" && f.policyGiven() {
 		return o, usagef("--policy: empty")
 	}

@@ -81,6 +81,7 @@ func Catalog() []Entry {
 		{ID: "pid1.STAGE", Run: true},
 		{ID: "host.resources", Run: true},
 		{ID: "setup.aborted", Run: true},
+		{ID: "events.sink", Run: true},
 		{ID: "session.leaked", Run: true},
 	}
 }

@@ -37,6 +37,7 @@ type Options struct {
 
 	Began  time.Time // when jailer started, for setupMs
 	Logger *slog.Logger
+	Warn   func(string) // what the caller should know of a run that goes on; may be nil
 }
 
 // Started is what is known when the command has been exec'ed.
@@ -81,6 +82,9 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		{"cleanup", r.cleanUp},
 	} {
 		if err := r.do(s); err != nil {
+			if lost := r.recordRefusal(err); lost != nil {
+				err = errors.Join(err, lost)
+			}
 			if left := r.undoAll(); left != nil {
 				err = errors.Join(err, fmt.Errorf("clean-up: %w (`jailer gc` removes what is left)", left))
 			}

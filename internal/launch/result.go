@@ -16,6 +16,20 @@ import (
 // cause on which jailer acted wins; then any out-of-memory kill in the job's
 // cgroup, whatever the exit code; then the wait status.
 func (r *run) result() *jailer.Result {
+	res := r.summary()
+	if r.o.Stdout == nil {
+		text, enc := stream.Text(r.stdout.Bytes())
+		res.Stdout, res.StdoutEncoding = &text, enc
+	}
+	if r.o.Stderr == nil && r.stderr != nil {
+		text, enc := stream.Text(r.stderr.Bytes())
+		res.Stderr, res.StderrEncoding = &text, enc
+	}
+	return res
+}
+
+// summary is the result without the output.
+func (r *run) summary() *jailer.Result {
 	res := &jailer.Result{
 		V:         jailer.ProtocolVersion,
 		SessionID: r.o.ID, ExecID: execID,
@@ -62,19 +76,11 @@ func (r *run) status(res *jailer.Result) {
 
 func (r *run) output(res *jailer.Result) {
 	res.StdoutBytes, res.StdoutTruncated = r.stdout.Total(), r.stdout.Truncated()
-	if r.o.Stdout == nil {
-		text, enc := stream.Text(r.stdout.Bytes())
-		res.Stdout, res.StdoutEncoding = &text, enc
-	}
 	if r.stderr == nil { // a terminal has one stream
 		res.Terminal = true
 		return
 	}
 	res.StderrBytes, res.StderrTruncated = r.stderr.Total(), r.stderr.Truncated()
-	if r.o.Stderr == nil {
-		text, enc := stream.Text(r.stderr.Bytes())
-		res.Stderr, res.StderrEncoding = &text, enc
-	}
 }
 
 // measured fills in the usage: the cgroup's, or, without one, what PID 1

@@ -37,6 +37,7 @@ type run struct {
 	ids    ids
 	armor  bool // PID 1 and the command run under AppArmor's profiles
 
+	trail      trail
 	session    *state.Session
 	cgroupName string
 	jail       *cgroup.Jail
@@ -49,14 +50,14 @@ type run struct {
 	ctl            *pid1.Conn
 	orders         *pid1.Payload // what PID 1 will be told to run
 	coolDown       func()
-	settled        func()                 // ends the watch over the set-up
-	early          []os.Signal            // came while the jail was set up
-	aborted        atomic.Pointer[string] // why the set-up was ended
-	reports        <-chan pid1.Report     // closed when PID 1 is gone
-	master         *os.File               // our end of the job's terminal
-	stdout, stderr *stream.Capture        // with a terminal, stdout alone
-	owner          <-chan struct{}        // closed when the process of OwnerPID has ended
-	exceeded       chan struct{}          // output over the cap, where the policy says kill
+	settled        func()                // ends the watch over the set-up
+	early          []os.Signal           // came while the jail was set up
+	aborted        atomic.Pointer[abort] // why the set-up was ended
+	reports        <-chan pid1.Report    // closed when PID 1 is gone
+	master         *os.File              // our end of the job's terminal
+	stdout, stderr *stream.Capture       // with a terminal, stdout alone
+	owner          <-chan struct{}       // closed when the process of OwnerPID has ended
+	exceeded       chan struct{}         // output over the cap, where the policy says kill
 
 	startedAt time.Time
 	endedAt   time.Time
@@ -66,6 +67,7 @@ type run struct {
 	cause     cause
 	interrupt os.Signal
 	usage     *cgroup.Usage
+	refusal   *jailer.Error // why the command never ran
 	failure   *jailer.Error // what went wrong after the command had run
 	left      bool          // something of the jail outlives the run: its record stays
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/audit"
 )
 
 // setupLimit bounds the time from the container's start to the command's. A
@@ -26,8 +27,8 @@ func (r *run) watchSetup() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if why := r.untilAborted(done); why != "" {
-			r.aborted.Store(&why)
+		if why := r.untilAborted(done); why != nil {
+			r.aborted.Store(why)
 			killChildren(done)
 		}
 	}()
@@ -37,8 +38,14 @@ func (r *run) watchSetup() (stop func()) {
 	})
 }
 
-// untilAborted returns why the set-up has to end, "" when it is over.
-func (r *run) untilAborted(done <-chan struct{}) string {
+// An abort is why the set-up was ended.
+type abort struct {
+	why    string
+	reason audit.Reason
+}
+
+// untilAborted returns why the set-up has to end, nil when it is over.
+func (r *run) untilAborted(done <-chan struct{}) *abort {
 	owner, stopOwner := watchOwner(r.o.OwnerPID)
 	defer stopOwner()
 	limit := time.NewTimer(setupLimit)
@@ -49,23 +56,23 @@ func (r *run) untilAborted(done <-chan struct{}) string {
 	for {
 		select {
 		case <-done:
-			return ""
+			return nil
 		case sig := <-r.o.Signals:
 			r.early = append(r.early, sig)
 			if sig == unix.SIGINT || sig == unix.SIGTERM {
 				ends++
 			}
 			if ends > 1 {
-				return "interrupted"
+				return &abort{"interrupted", audit.Requested}
 			}
 		case <-owner:
-			return fmt.Sprintf("process %d, its owner, has ended", r.o.OwnerPID)
+			return &abort{fmt.Sprintf("process %d, its owner, has ended", r.o.OwnerPID), audit.OwnerExited}
 		case <-ttl.C:
-			return "the time to live is over"
+			return &abort{"the time to live is over", audit.TTL}
 		case <-limit.C:
-			return fmt.Sprintf("the set-up took longer than %v", setupLimit)
+			return &abort{fmt.Sprintf("the set-up took longer than %v", setupLimit), audit.Failed}
 		case <-r.ctx.Done():
-			return "canceled"
+			return &abort{"canceled", audit.Requested}
 		}
 	}
 }
@@ -106,12 +113,12 @@ func children() []int {
 
 // setupError is err, or, where the caller ended the set-up, that.
 func (r *run) setupError(err error) error {
-	why := r.aborted.Load()
-	if err == nil || why == nil {
+	a := r.aborted.Load()
+	if err == nil || a == nil {
 		return err
 	}
 	return &jailer.Error{
 		Code: jailer.CodeInternal, Reason: "setup.aborted",
-		Message: "ended before the command had started: " + *why,
+		Message: "ended before the command had started: " + a.why,
 	}
 }

@@ -93,6 +93,9 @@ func (r *run) awaitJob() error {
 	if err := r.checkLabel(); err != nil {
 		return r.setupError(err)
 	}
+	if err := r.recordStarted(); err != nil {
+		return err
+	}
 	r.readReports()
 	if err := r.ctl.Send(r.orders); err != nil {
 		r.log.Debug("payload not taken", "err", err) // PID 1's report has the reason

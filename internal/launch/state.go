@@ -21,7 +21,10 @@ func (r *run) makeState() error {
 			return err
 		}
 	}
-	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid)}
+	if err := r.openTrail(dir); err != nil {
+		return err
+	}
+	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid), Events: r.trail.ref}
 	if r.base != nil {
 		r.cgroupName = dir.CgroupName(r.o.ID)
 		rec.Cgroups = r.base.Plan(r.cgroupName)
@@ -37,14 +40,19 @@ func (r *run) makeState() error {
 		return noState(err)
 	}
 	r.session = s
-	r.later(func() error {
-		if r.leaked() {
-			s.Abandon() // the record stays, for gc
-			return nil
-		}
-		return s.Remove()
-	})
-	return nil
+	r.later(r.closeSession)
+	return r.recordCreated()
+}
+
+// closeSession undoes makeState, when all that came later is undone. The record of
+// a session that is not at its end stays, for gc: where something of it is left, or
+// an event is missing.
+func (r *run) closeSession() error {
+	if err := r.recordEnd(); err != nil || r.leaked() {
+		r.session.Abandon()
+		return err
+	}
+	return r.session.Remove()
 }
 
 func noState(err error) error {

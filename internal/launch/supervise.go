@@ -70,7 +70,7 @@ func (r *run) supervise() error {
 		case size := <-resizes:
 			r.resize(size)
 		case <-owner:
-			r.stop(causeAborted)
+			r.stop(causeOwner)
 			owner = nil
 		case <-done:
 			r.stop(causeAborted)

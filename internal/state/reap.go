@@ -23,6 +23,7 @@ type Leak struct {
 	Since   time.Time `json:"since"`
 	Removed bool      `json:"removed"`
 	Err     string    `json:"error,omitempty"`
+	Warning string    `json:"warning,omitempty"` // an event that is lost, where the policy says log
 }
 
 // Reap finds the jails that nobody holds and, unless dryRun, removes their
@@ -77,6 +78,16 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 			return l, true
 		}
 	}
+	if l.Record != nil && l.Record.Events != nil {
+		// Before the directory goes: it alone says that something is owed.
+		if err := l.Record.Events.Reap(l.Record.CreatedAt); err != nil {
+			if !l.Record.Events.MayLose {
+				l.Err = err.Error()
+				return l, true
+			}
+			l.Warning = err.Error()
+		}
+	}
 	if err := os.RemoveAll(path); err != nil {
 		l.Err = err.Error()
 		return l, true
@@ -105,7 +116,7 @@ func stillThere(f *os.File, path string) bool {
 }
 
 // recordLimit is more, in bytes, than a record ever is.
-const recordLimit = 64 << 10
+const recordLimit = 128 << 10
 
 // readRecord gives nil for what is no record: a FIFO that would block, a link, a
 // file without end.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/internal/audit"
 )
 
 // stagePrefix names directories that have no id yet.
@@ -29,6 +31,8 @@ type Record struct {
 	BootID    string    `json:"bootId"`    // explains only
 	HostUID   int       `json:"hostUid"`
 	Cgroups   []string  `json:"cgroups"` // absolute directories, deepest last
+	// Events is where the session's events are; absent where there is no log.
+	Events *audit.Ref `json:"events,omitempty"`
 }
 
 // A Session is one jail's directory, locked for as long as it is open.

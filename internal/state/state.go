@@ -100,6 +100,19 @@ func Open(path, xdgRuntimeDir string) (*Dir, error) {
 	return d, nil
 }
 
+// EventsPath is the event log of the state directory. It is in a directory that
+// only the owner may search, also where jails pass through the one above.
+func (d *Dir) EventsPath() (string, error) {
+	priv := filepath.Join(d.Path, ".priv")
+	if err := os.Mkdir(priv, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	if err := checkDir(priv, os.Geteuid()); err != nil {
+		return "", err
+	}
+	return filepath.Join(priv, "events.ndjson"), nil
+}
+
 // checkDir refuses what somebody else could have put there first: a link, a
 // directory of another owner, or one that others may write to.
 func checkDir(path string, uid int) error {

@@ -59,6 +59,7 @@ func TestKillLauncher(t *testing.T) {
 			t.Errorf("gc: exit status %d", code)
 		}
 		c.NothingLeft(t, id+"*")
+		balanced(t, c, kills)
 		if code, ls := gc(t, c, "--check"); code != 0 || len(ls) > 0 {
 			t.Errorf("gc --check after gc: exit status %d, %v", code, ls)
 		}

@@ -153,7 +153,8 @@ func Mounts(t testing.TB, text string) []string {
 	return out
 }
 
-// States lists what the caller's state directory holds about jails.
+// States lists what the caller's state directory holds about jails. The event log,
+// in .priv, outlives them.
 func (c *Caller) States(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(c.StateDir())
@@ -165,7 +166,7 @@ func (c *Caller) States(t testing.TB) []string {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && e.Name() != ".priv" {
 			out = append(out, e.Name())
 		}
 	}

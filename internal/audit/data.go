@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/jailer-project/jailer"
+)
+
+// Created is the data of session.created.
+type Created struct {
+	Profile string `json:"profile"`
+	Rootfs  string `json:"rootfs"`
+	HostUID uint32 `json:"hostUid"` // of the jail's processes
+}
+
+// A Reason says why a session was destroyed.
+type Reason string
+
+// The reasons.
+const (
+	Requested   Reason = "requested"    // its work was done, or the caller ended it
+	TTL         Reason = "ttl"          // its time to live was over
+	OwnerExited Reason = "owner_exited" // the process that it was done for has ended
+	Failed      Reason = "error"        // jailer or the host failed, or the launcher was killed
+)
+
+// Destroyed is the data of session.destroyed.
+type Destroyed struct {
+	Reason Reason `json:"reason"`
+}
+
+// Exceeded is the data of limit.exceeded.
+type Exceeded struct {
+	Limit string `json:"limit"`
+	Ended bool   `json:"ended"` // it ended the command
+}
+
+// A Failure is an error without its message, which may name a file or a command of
+// the caller's.
+type Failure struct {
+	Code   jailer.Code `json:"code"`
+	Op     string      `json:"op,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// FailureOf is what an event says of e.
+func FailureOf(e *jailer.Error) *Failure { return &Failure{e.Code, e.Op, e.Reason} }
+
+// Denied is the data of policy.denied.
+type Denied struct {
+	Failure
+	Field string `json:"field,omitempty"` // what was asked for: limits.memory, env
+}
+
+// Reaped is the data of gc.reaped.
+type Reaped struct {
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Finished is the data of exec.finished: a result without output, or, where the
+// command never ran or nobody saw its end, why. Members are those of
+// jailer.Result.
+type Finished struct {
+	Status          jailer.Status `json:"status,omitempty"`
+	ExitCode        *int          `json:"exitCode,omitempty"`
+	Signal          *string       `json:"signal,omitempty"`
+	Limit           *jailer.Limit `json:"limit,omitempty"`
+	LimitsHit       []string      `json:"limitsHit,omitempty"`
+	StartedAt       string        `json:"startedAt,omitempty"`
+	DurationMs      *int64        `json:"durationMs,omitempty"`
+	SetupMs         *int64        `json:"setupMs,omitempty"`
+	StdoutBytes     *int64        `json:"stdoutBytes,omitempty"`
+	StdoutTruncated bool          `json:"stdoutTruncated,omitempty"`
+	StderrBytes     *int64        `json:"stderrBytes,omitempty"`
+	StderrTruncated bool          `json:"stderrTruncated,omitempty"`
+	Usage           *jailer.Usage `json:"usage,omitempty"`
+	LeftoverKilled  *int64        `json:"leftoverKilled,omitempty"`
+	InitLost        bool          `json:"initLost,omitempty"`
+	Error           *Failure      `json:"error,omitempty"`
+}
+
+// FinishedBy is what an event says of a result.
+func FinishedBy(r *jailer.Result) Finished {
+	f := Finished{
+		Status: r.Status, ExitCode: r.ExitCode, Signal: r.Signal, Limit: r.Limit, LimitsHit: r.LimitsHit,
+		StartedAt:  r.StartedAt.UTC().Format(stampForm),
+		DurationMs: &r.DurationMs, SetupMs: r.SetupMs,
+		StdoutBytes: &r.StdoutBytes, StdoutTruncated: r.StdoutTruncated,
+		Usage: &r.Usage, LeftoverKilled: r.LeftoverKilled, InitLost: r.InitLost,
+	}
+	if !r.Terminal {
+		f.StderrBytes, f.StderrTruncated = &r.StderrBytes, r.StderrTruncated
+	}
+	if r.Error != nil {
+		f.Error = FailureOf(r.Error)
+	}
+	return f
+}

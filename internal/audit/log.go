@@ -1,0 +1,196 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+)
+
+// A Log is a file that is appended to. No descriptor is held between two records:
+// none can leak into a jail, and a file that was moved away is left for a new one.
+type Log struct {
+	path string
+	last int64 // highest seq that this process wrote: it rises although the file is a new one
+
+	inode uint64 // of the file, when it was opened first
+	size  int64
+}
+
+// lockWait bounds the wait for the other writers, who need microseconds each.
+const lockWait = 5 * time.Second
+
+// Open judges the directory and the file at path, and makes the file. It must be
+// the caller's own, regular, mode 0640 or less, in a directory that nobody but
+// the caller or root can write to. The *jailer.Error has the reason events.sink.
+func Open(path string) (*Log, error) {
+	l := &Log{path: path}
+	if err := l.checkDir(); err != nil {
+		return nil, err
+	}
+	f, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, l.failed("open", err)
+	}
+	l.inode, l.size = inode(st), st.Size()
+	return l, nil
+}
+
+// Append writes the events, all of them or none, each with its place in the file.
+// The *jailer.Error has the reason events.sink.
+func (l *Log) Append(events ...Event) error {
+	return l.locked(func(f *os.File, t tail) error { return l.write(f, t, events) })
+}
+
+// locked calls do with the file, while no other process writes to it.
+func (l *Log) locked(do func(*os.File, tail) error) error {
+	lock, err := l.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	f, err := l.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close() // what write(2) took is there for every reader
+	t, err := readTail(f)
+	if err == nil {
+		err = do(f, t)
+	}
+	return l.failed("write", err)
+}
+
+func (l *Log) write(f *os.File, t tail, events []Event) error {
+	var buf []byte
+	if t.torn {
+		// Its writer died between two bytes. What comes next must not be glued to it.
+		buf = append(buf, '\n')
+	}
+	seq := max(t.seq, l.last)
+	now := time.Now()
+	for _, e := range events {
+		seq++
+		e.Seq = seq
+		line, err := e.line(now)
+		if err != nil {
+			return err
+		}
+		buf = append(buf, line...)
+	}
+	if _, err := f.Write(buf); err != nil {
+		// What a full disk took is no record.
+		return errors.Join(err, f.Truncate(t.size))
+	}
+	l.last = seq
+	return nil
+}
+
+// lock takes the lock, a file of its own: whoever can read the log, but is not its
+// owner, could otherwise hold every run up (flock(2) asks for no right to write).
+func (l *Log) lock() (*os.File, error) {
+	path := l.path + ".lock"
+	f, err := l.openFile(path, 0, 0o077)
+	if err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(lockWait)
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 2*time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case err != unix.EWOULDBLOCK && err != unix.EINTR:
+		case time.Now().Before(deadline):
+			time.Sleep(pause)
+			continue
+		}
+		f.Close()
+		return nil, l.failed("lock", &os.PathError{Op: "flock", Path: path, Err: err})
+	}
+}
+
+func (l *Log) open() (*os.File, error) { return l.openFile(l.path, unix.O_APPEND, 0o027) }
+
+// openFile opens a file of the log's and judges what was opened, not what the path
+// may name a moment later. O_NONBLOCK: a FIFO would wait for a reader.
+func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, error) {
+	flags |= unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Open(path, flags, 0o600)
+	if err != nil {
+		return nil, l.failed("open", &os.PathError{Op: "open", Path: path, Err: err})
+	}
+	f := os.NewFile(uintptr(fd), path)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		f.Close()
+		return nil, l.failed("open", err)
+	}
+	var e *jailer.Error
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		e = refused(path, "is not a regular file", "")
+	case int(st.Uid) != os.Geteuid():
+		e = refused(path, fmt.Sprintf("is owned by uid %d, not by uid %d", st.Uid, os.Geteuid()), "each user who runs jailer needs an event log of his own")
+	case st.Mode&forbidden != 0:
+		e = refused(path, fmt.Sprintf("is open to others (mode %04o)", st.Mode&0o7777), fmt.Sprintf("chmod %04o %s", st.Mode&0o7777&^forbidden, path))
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, e
+}
+
+// checkDir: who may write to the directory can put another file in the log's place.
+func (l *Log) checkDir() error {
+	if !filepath.IsAbs(l.path) {
+		return refused(l.path, "is no absolute path", "")
+	}
+	dir := filepath.Dir(l.path)
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		e := refused(dir, "can't be the directory of the event log", fmt.Sprintf("install -d -m 0750 %s", dir))
+		e.Err = err
+		return e
+	}
+	if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return refused(dir, fmt.Sprintf("is owned by uid %d, neither root nor the caller", st.Uid), "keep the event log in a directory of your own")
+	}
+	if st.Mode&0o022 != 0 {
+		return refused(dir, fmt.Sprintf("is writable by others (mode %04o)", st.Mode&0o7777), fmt.Sprintf("chmod go-w %s", dir))
+	}
+	return nil
+}
+
+// failed gives an error its reason, unless it has one.
+func (l *Log) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *jailer.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	e = refused(l.path, "the event log can't be used", "")
+	e.Op, e.Err, e.Retryable = "events."+op, err, true
+	return e
+}
+
+// refused is the error of a log that must not be written to.
+func refused(path, msg, hint string) *jailer.Error {
+	return &jailer.Error{
+		Code: jailer.CodeInternal, Op: "events.open", Reason: "events.sink", Path: path, Message: msg,
+		Hint: cmp.Or(hint, `make room for it, or name another with [events] path in the policy; sink_on_error = "log" runs without`),
+	}
+}

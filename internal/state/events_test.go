@@ -1,0 +1,106 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/audit"
+)
+
+// dead is a session of d whose launcher is gone, after it had recorded that its
+// command began, and the path of the log.
+func dead(t *testing.T, d *Dir, labels map[string]string, mayLose bool) string {
+	t.Helper()
+	path, err := d.EventsPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := audit.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := audit.Subject{SessionID: "dead", Tenant: "acme", Labels: labels, UID: 7}
+	ref := l.Ref(s)
+	ref.MayLose = mayLose
+	if err := l.Append(audit.Event{Type: audit.SessionCreated, Subject: s}, audit.Event{Type: audit.ExecStarted, Subject: s, ExecID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := d.Create(Record{ID: "dead", Events: &ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Abandon()
+	return path
+}
+
+func lines(t *testing.T, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// What a dead launcher owes the log is written, with as many and as long labels as
+// there can be; looking writes nothing.
+func TestReapWritesEvents(t *testing.T) {
+	labels := map[string]string{}
+	for i := range jailer.MaxLabels {
+		labels[fmt.Sprintf("%063d", i)] = strings.Repeat("<", jailer.MaxLabelBytes)
+	}
+	d := open(t)
+	path := dead(t, d, labels, false)
+	if leaks, err := d.Reap(t.Context(), true); err != nil || len(leaks) != 1 || leaks[0].Record == nil || len(lines(t, path)) != 2 {
+		t.Fatalf("dry run: %v %v, %d records", leaks, err, len(lines(t, path)))
+	}
+	for range 2 {
+		if _, err := d.Reap(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		got := lines(t, path)
+		if len(got) != 5 {
+			t.Fatalf("%d records", len(got))
+		}
+		for i, typ := range []audit.Type{audit.ExecFinished, audit.GCReaped, audit.SessionDestroyed} {
+			l := got[2+i]
+			if !strings.Contains(l, `"type":"`+string(typ)+`"`) || !strings.Contains(l, `"uid":7`) || strings.Count(l, `:"\u003c`) != len(labels) {
+				t.Errorf("%s: %.300s", typ, l)
+			}
+		}
+	}
+}
+
+// A log that can't be written: the record stays, unless events may be lost.
+func TestReapWithoutEvents(t *testing.T) {
+	for _, mayLose := range []bool{false, true} {
+		t.Run(fmt.Sprint(mayLose), func(t *testing.T) {
+			d := open(t)
+			path := dead(t, d, nil, mayLose)
+			if err := os.Chmod(path, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			leaks, err := d.Reap(t.Context(), false)
+			if err != nil || len(leaks) != 1 {
+				t.Fatalf("%v %v", leaks, err)
+			}
+			l := leaks[0]
+			if l.Removed != mayLose || (l.Err == "") != mayLose || (l.Warning != "") != mayLose {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+func TestEventsPathRefuses(t *testing.T) {
+	d := open(t)
+	if err := os.Symlink(t.TempDir(), d.Path+"/.priv"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := d.EventsPath(); err == nil {
+		t.Errorf("a link: %s", p)
+	}
+}

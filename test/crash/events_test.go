@@ -1,0 +1,90 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// balanced: whatever was killed, after a gc each start in the event log has one
+// finish, and each session one end. After many kills there must be some that were
+// hit in the middle.
+func balanced(t *testing.T, c *jail.Caller, kills int) {
+	t.Helper()
+	type session struct{ created, started, finished, destroyed, reaped int }
+	sessions := map[string]*session{}
+	for _, e := range c.Events(t) {
+		s := sessions[e.SessionID]
+		if s == nil {
+			s = &session{}
+			sessions[e.SessionID] = s
+		}
+		switch e.Type {
+		case "session.created":
+			s.created++
+		case "exec.started":
+			s.started++
+			if s.created != 1 || s.finished != 0 {
+				t.Errorf("%s: started out of order: %+v", e.SessionID, *s)
+			}
+		case "exec.finished":
+			s.finished++
+			if s.started != 1 {
+				t.Errorf("%s: finished and not started", e.SessionID)
+			}
+		case "session.destroyed":
+			s.destroyed++
+			if s.finished != s.started {
+				t.Errorf("%s: destroyed before its command was finished", e.SessionID)
+			}
+		case "gc.reaped":
+			s.reaped++
+		}
+	}
+	started, lost, reaped := 0, 0, 0 // lost: commands that gc finished
+	for id, s := range sessions {
+		if s.created > 1 || s.started > 1 || s.started != s.finished || s.created != s.destroyed || s.reaped > 1 {
+			t.Errorf("%s: %+v", id, *s)
+		}
+		started += s.started
+		reaped += s.reaped
+		if s.started > 0 && s.reaped > 0 {
+			lost++
+		}
+	}
+	t.Logf("%d sessions, %d commands, of which %d lost their launcher; %d reaped", len(sessions), started, lost, reaped)
+	if kills > 20 && (lost == 0 || reaped == lost) {
+		t.Error("the kills hit nothing")
+	}
+}
+
+// gc is killed at random moments too.
+func TestKillGC(t *testing.T) {
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		c = private(t, c)
+		id := fmt.Sprintf("killgc-%d-%s-", os.Getpid(), c.Name)
+		n := need.Times(4)
+		for round := range need.Times(3) {
+			crashed(t, c, fmt.Sprintf("%s%d-", id, round), n)
+			for range need.Times(6) {
+				began := time.Now()
+				after := time.Duration(rand.Int64N(int64(30 * time.Millisecond)))
+				cmd := c.Command(t.Context(), "gc")
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				kill(t, cmd, func() bool { return time.Since(began) >= after })
+			}
+		}
+		if code, _ := gc(t, c); code != 0 {
+			t.Errorf("gc: exit status %d", code)
+		}
+		c.NothingLeft(t, id+"*")
+		balanced(t, c, 0)
+	})
+}
