@@ -227,7 +227,7 @@ rm -f /run/user/$uid/bus`,
 		Env: env("JAILER_LACKS", "root"),
 		Setup: `
 loginctl disable-linger plain
-systemctl stop user@$(id -u plain).service user-runtime-dir@$(id -u plain).service`,
+systemctl stop user@$(id -u plain).service user-runtime-dir@$(id -u plain).service user-$(id -u plain).slice`,
 		Teardown: `
 loginctl enable-linger plain
 systemctl start user@$(id -u plain).service`,

@@ -72,7 +72,7 @@ var containers = []container{
 	{name: "privileged", flags: privileged},
 	{
 		name: "a user in a privileged one", flags: append([]string{"--user", "1000"}, privileged...), uid: 1000,
-		failed: noCgroups, reason: "cgroup.delegation", words: []string{"memory, pids, cpu", "best-effort"},
+		failed: noCgroups, reason: "cgroup.manager", words: []string{"memory, pids, cpu", "best-effort"},
 	},
 	{
 		name: "a user's", user: "ranged",
