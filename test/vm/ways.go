@@ -85,7 +85,7 @@ func musts(caller string) []string {
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		tests("test/run", "TestExit|TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwap|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
+		tests("test/run", "TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwap|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
 			"TestCgroupsUntouched|TestStormEnds|TestManyAtOnce|TestNothingLeft|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
