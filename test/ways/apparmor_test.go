@@ -53,6 +53,7 @@ func appArmor(t *testing.T) {
 		found(t, fs, "apparmor.profile", "yes")
 		loaded(t, c, true)
 		t.Run("from outside", func(t *testing.T) { fromOutside(t, c) })
+		cases(t, c)
 		if c.UID != 0 {
 			o := c.Do(t, jail.Job{Raw: true}, "apparmor", "load")
 			if o.Code != 1 || !strings.Contains(o.Stderr, "only root") || !strings.Contains(o.Stderr, "sudo") {

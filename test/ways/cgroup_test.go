@@ -27,6 +27,7 @@ func full(t *testing.T, c *jail.Caller, warnings ...string) {
 	found(t, fs, "cgroup.hierarchy", "yes")
 	found(t, fs, "userns.create", "yes")
 	warned(t, fs, warnings...)
+	cases(t, c)
 	// What can be held can be required.
 	strict := c.WithPolicy(t, "strict.toml", jail.BestEffort+`[profiles.strict]
 extends = "default"
