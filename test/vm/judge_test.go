@@ -158,6 +158,9 @@ func TestWaysAreNamed(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(p.Ways[0].Jobs, func(j plan.Job) bool { return j.Name == "guest" }) || len(p.Ways[0].Jobs) != len(allJobs)+2 {
 		t.Errorf("all of root: %+v, %v", p, err)
 	}
+	if p, err = waysOf("none", "test/escape", true); err != nil || len(p.Ways[0].Jobs) != 1 {
+		t.Errorf("the attacks in none: %+v, %v", p, err)
+	}
 	if p, err = waysOf("apparmor,root", "", false); err != nil {
 		t.Fatal(err)
 	}

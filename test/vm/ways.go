@@ -169,13 +169,13 @@ var ways = []plan.Way{
 	{
 		// As cron and services do: no delegation, and no XDG_RUNTIME_DIR.
 		Name: "none", What: "no delegation, a lingering user manager", User: "plain", Place: plan.System,
-		Env:  env("JAILER_LACKS", "root"),
+		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		Jobs: []plan.Job{way("none")},
 	},
 	{
 		// As sshd does: PAM opens a session of logind's.
 		Name: "session", What: "a login session", User: "plain", Place: plan.System,
-		Env: env("JAILER_LACKS", "root"),
+		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		Enter: `
 names=$(env | sed -n 's/^\([A-Z_][A-Z0-9_]*\)=.*/\1/p' | paste -sd,)
 exec runuser -l -w "$names" -c 'cd "$0" && exec "$@"' -- plain "$PWD" "$@"`,
@@ -183,13 +183,13 @@ exec runuser -l -w "$names" -c 'cd "$0" && exec "$@"' -- plain "$PWD" "$@"`,
 	},
 	{
 		Name: "pidns", What: "no delegation, in another pid namespace", User: "plain", Place: plan.System,
-		Env:   env("JAILER_LACKS", "root"),
+		Env:   env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		Enter: `exec unshare --pid --fork --kill-child --mount-proc ` + asPlain + ` "$@"`,
 		Jobs:  []plan.Job{way("pidns")},
 	},
 	{
 		Name: "container", What: "a container: private cgroup namespace, the user's cgroup its root", User: "plain", Place: plan.System,
-		Env: env("JAILER_LACKS", "root"),
+		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		// What the caller's cgroups leave is the container's, and goes with it.
 		Enter: `
 box=/sys/fs/cgroup/bed-box
@@ -378,6 +378,22 @@ func in(suite string, p plan.Plan) (plan.Plan, error) {
 	return p, nil
 }
 
+// whole is what a way runs if it is to be all: the big ones the suite, the others in
+// which jails run the attacks.
+func whole(w plan.Way) []plan.Job {
+	var more []plan.Job
+	switch w.Name {
+	case "root", "delegated":
+		more = allJobs
+	case "ranged", "none", "session", "pidns", "container", "apparmor", "armorroot":
+		more = []plan.Job{tests("test/escape", "")}
+	}
+	own := slices.DeleteFunc(slices.Clone(w.Jobs), func(j plan.Job) bool {
+		return slices.ContainsFunc(more, func(k plan.Job) bool { return j.Name == k.Name })
+	})
+	return append(own, more...)
+}
+
 // waysOf is the plan: all ways or only some, in the big ones the whole suite if
 // all, or only the jobs of some packages.
 func waysOf(only, job string, all bool) (plan.Plan, error) {
@@ -393,11 +409,8 @@ func waysOf(only, job string, all bool) (plan.Plan, error) {
 		p.Ways = slices.Clone(ways)
 	}
 	for i, w := range p.Ways {
-		if all && (w.Name == "root" || w.Name == "delegated") {
-			own := slices.DeleteFunc(slices.Clone(w.Jobs), func(j plan.Job) bool {
-				return slices.ContainsFunc(allJobs, func(k plan.Job) bool { return j.Name == k.Name })
-			})
-			p.Ways[i].Jobs = append(own, allJobs...)
+		if all {
+			p.Ways[i].Jobs = whole(w)
 		}
 	}
 	if job != "" {
