@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -49,8 +50,8 @@ func (o Options) socket() (string, error) {
 	}
 }
 
-// connect opens the bus and says hello. At the end of ctx the library closes the
-// socket, and with that everything that waits for it ends.
+// connect opens the bus and says hello. At the end of ctx the socket is closed,
+// and with that everything that waits for it ends.
 func connect(ctx context.Context, socket string, uid int) (*dbus.Conn, error) {
 	f, err := dial(ctx, socket)
 	if err != nil {
@@ -60,20 +61,57 @@ func connect(ctx context.Context, socket string, uid int) (*dbus.Conn, error) {
 		f.Close()
 		return nil, err
 	}
-	conn, err := dbus.NewConn(f, dbus.WithContext(ctx))
+	in := &bounded{File: f}
+	in.left.Store(maxHello)
+	// Not left to the library: it waits for a message that is being written first.
+	context.AfterFunc(ctx, func() { f.Close() })
+	conn, err := dbus.NewConn(in, dbus.WithContext(ctx))
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))}); err != nil {
+	if err := hello(conn, uid); err != nil {
 		conn.Close()
+		if in.left.Load() <= 0 {
+			return nil, errTooMuch // the library may say no more than that it is closed
+		}
 		return nil, err
 	}
-	if err := conn.Hello(); err != nil {
-		conn.Close()
-		return nil, err
-	}
+	in.left.Store(maxAnswers)
 	return conn, nil
+}
+
+func hello(conn *dbus.Conn, uid int) error {
+	if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))}); err != nil {
+		return err
+	}
+	return conn.Hello()
+}
+
+// What a listener may send, in bytes: the library reads a line of any length
+// into memory. The answers up to the hello's take some 400; what follows are a
+// few more and the signals of other jobs, some 200 each.
+const (
+	maxHello   = 16 << 10
+	maxAnswers = 4 << 20
+)
+
+var errTooMuch = errors.New("more is sent than a message bus has to say")
+
+// bounded reads no more than left bytes.
+type bounded struct {
+	*os.File
+	left atomic.Int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	left := b.left.Load()
+	if left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.File.Read(p[:min(int64(len(p)), left)])
+	b.left.Add(-int64(n))
+	return n, err
 }
 
 // dial connects without ever blocking: connect(2) waits for as long as a

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ type reply struct {
 	silent  bool
 	result  string // of the job; "" = done
 	elsewhere,
+	flood,
 	noSignal bool
 }
 
@@ -141,6 +143,10 @@ func (b *bus) messages(c net.Conn, in *bufio.Reader) {
 		if how.silent {
 			continue
 		}
+		if how.flood {
+			flood(c)
+			return
+		}
 		if how.errName != "" {
 			send(dbus.TypeError, map[dbus.HeaderField]dbus.Variant{
 				dbus.FieldReplySerial: dbus.MakeVariant(m.Serial()), dbus.FieldErrorName: dbus.MakeVariant(how.errName),
@@ -227,6 +233,17 @@ func TestRuntimeDir(t *testing.T) {
 	}
 }
 
+// flood sends zeros, and never a newline, for as long as somebody reads, and no
+// longer than a second more than a client may wait.
+func flood(c net.Conn) {
+	c.SetDeadline(time.Now().Add(6 * time.Second))
+	for b := make([]byte, 64<<10); ; {
+		if _, err := c.Write(b); err != nil {
+			return
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, id string
@@ -283,6 +300,18 @@ func TestRefusals(t *testing.T) {
 				}
 			})
 		}},
+		{"a line without an end", "cgroup.manager.bus", []string{errTooMuch.Error()}, func(b *bus) {
+			b.serve(b.usual(), func(c net.Conn) { flood(c) })
+		}},
+		{"noise for messages", "cgroup.manager.bus", []string{errTooMuch.Error()}, func(b *bus) {
+			b.serve(b.usual(), func(c net.Conn) {
+				io.WriteString(c, "REJECTED EXTERNAL\r\nOK 0123456789abcdef0123456789abcdef\r\n")
+				flood(c)
+			})
+		}},
+		{"noise after the hello", "cgroup.manager.scope", []string{"did not make a scope"}, func(b *bus) {
+			b.say["Subscribe"] = reply{flood: true}
+		}},
 		{"silent after the hello", "cgroup.manager.timeout", []string{"did not answer"}, func(b *bus) { b.say["Subscribe"] = reply{silent: true}; b.o.Wait = time.Second }},
 		{"silent at hello", "cgroup.manager.timeout", []string{"did not answer"}, func(b *bus) { b.say["Hello"] = reply{silent: true}; b.o.Wait = time.Second }},
 		{"a job without an end", "cgroup.manager.timeout", []string{"did not answer"}, func(b *bus) {
@@ -309,7 +338,7 @@ func TestRefusals(t *testing.T) {
 			}
 			began := time.Now()
 			unit, err := Enter(b.o)
-			if took := time.Since(began); took > b.o.Wait+5*time.Second {
+			if took := time.Since(began); took > b.o.Wait+time.Second {
 				t.Errorf("took %v", took)
 			}
 			e, ok := errors.AsType[*Error](err)
