@@ -76,8 +76,13 @@ func (o Options) checkOne(l *Layout, c string) Finding {
 	f := Finding{ID: "cgroup." + c, Controller: c, State: Yes}
 	one := o
 	one.Need = []string{c}
-	kind, u := l.choose(o.Need)
-	if u == nil || u.ID != "cgroup.split" {
+	// Beside the limits that every job has.
+	beside := without(o.Need, wanted)
+	if !slices.Contains(beside, c) {
+		beside = append(beside, c)
+	}
+	kind, u := l.choose(beside)
+	if u == nil || u.ID != "cgroup.split" && u.ID != "cgroup.v2only."+c {
 		kind, u = l.choose(one.Need)
 	}
 	if u == nil && kind == V1 {

@@ -166,8 +166,11 @@ func (m Mount) dirOf(path string) (string, error) {
 // choose says which interface holds all of need. Controllers split between v1
 // and v2 are refused: no tree of ours could hold all limits of one command.
 func (l *Layout) choose(need []string) (Kind, *Unavailable) {
-	var v1, v2, none []string
+	var v1, v2, none, v2only []string
 	for _, c := range need {
+		if slices.Contains(wanted, c) {
+			v2only = append(v2only, c)
+		}
 		_, in1 := l.V1[c]
 		switch {
 		case in1:
@@ -185,9 +188,9 @@ func (l *Layout) choose(need []string) (Kind, *Unavailable) {
 			Reason: "no cgroup file system is mounted here",
 			Hint:   "mount one (`" + mountCommand + "/sys/fs/cgroup` as root) or, in a container, start that with its own cgroup namespace",
 		}
-	case len(none) > 0 && len(l.V1) > 0 && slices.Contains(wanted, none[0]):
+	case len(v2only) > 0 && (len(none) == 0 && len(v1) > 0 || len(none) > 0 && len(l.V1) > 0 && slices.Contains(wanted, none[0])):
 		return "", &Unavailable{
-			Controller: list(none), ID: "cgroup.controller." + none[0], File: "/proc/self/mountinfo",
+			Controller: list(v2only), ID: "cgroup.v2only." + v2only[0], File: "/proc/self/mountinfo",
 			Reason: "used on cgroup v2 alone, and this host has v1", Hint: hintBoot,
 		}
 	case len(none) > 0:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +70,37 @@ func TestWantedControllers(t *testing.T) {
 	o = f.options()
 	o.Need = append(Controllers(), "cpuset")
 	_, err = Find(o)
-	if u, ok := errors.AsType[*Unavailable](err); !ok || u.ID != "cgroup.controller.cpuset" || !strings.Contains(u.Reason, "v2 alone") {
+	if u, ok := errors.AsType[*Unavailable](err); !ok || u.ID != "cgroup.v2only.cpuset" || !strings.Contains(u.Reason, "v2 alone") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCheckWanted: Check names what Find would refuse for, also where v2 has the
+// controller and v1 the limits that every job has.
+func TestCheckWanted(t *testing.T) {
+	for _, v2 := range []string{"", "cpuset io"} {
+		f := newFake(t, 0)
+		for _, c := range controllers {
+			f.v1(c, "rw", c)
+		}
+		f.v2("unified", "/", "rw", v2)
+		f.own("/")
+		o := f.options()
+		o.Need = append(Controllers(), wanted...)
+		_, found := Check(o)
+		for _, g := range found {
+			switch {
+			case slices.Contains(controllers, g.Controller) && g.State != Yes:
+				t.Errorf("v2 has %q: %+v", v2, g)
+			case slices.Contains(wanted, g.Controller):
+				o.Need = append(Controllers(), g.Controller)
+				_, err := Find(o)
+				u, _ := errors.AsType[*Unavailable](err)
+				if u == nil || g.Cause == nil || g.Cause.ID != u.ID || u.ID != "cgroup.v2only."+g.Controller || g.Hint != hintBoot {
+					t.Errorf("v2 has %q: %+v, and Find says %v", v2, g, err)
+				}
+			}
+		}
 	}
 }
 

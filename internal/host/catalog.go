@@ -37,6 +37,7 @@ func Catalog() []Entry {
 		{ID: "cgroup.io"},
 		{ID: "cgroup.mounted", Cause: true},
 		{ID: "cgroup.controller.CONTROLLER", Cause: true},
+		{ID: "cgroup.v2only.CONTROLLER", Cause: true},
 		{ID: "cgroup.split", Cause: true},
 		{ID: "cgroup.v1.CONTROLLER", Cause: true},
 		{ID: "cgroup.readonly", Cause: true},

@@ -21,10 +21,7 @@ func (h *Host) cgroups(w Want) []Finding {
 	}
 	out := make([]Finding, 0, len(found)+2)
 	for _, c := range found {
-		f := Finding{ID: c.ID, State: c.State, Where: c.Where, Reason: c.Reason, Hint: c.Hint}
-		if c.Cause != nil {
-			f.Cause = c.Cause.ID
-		}
+		f := reported(c)
 		if c.Controller != "" {
 			f.Needed = !w.BestEffort
 			h.weigh(&f, c.Controller, w)
@@ -37,7 +34,7 @@ func (h *Host) cgroups(w Want) []Finding {
 		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
 		out = append(out, f)
 	}
-	out = slices.Insert(out, 1+lastController(out), h.further(layout)...)
+	out = slices.Insert(out, 1+lastController(out), h.further(found)...)
 	if layout == nil || len(lacks) > 0 {
 		return out
 	}
@@ -54,26 +51,32 @@ func lastController(found []Finding) int {
 	return last
 }
 
-// further reports on the controllers that no default limit needs.
-func (h *Host) further(layout *cgroup.Layout) []Finding {
-	need := []string{"cpuset", "io"}
-	_, found := h.Cgroups(cgroup.Options{Need: need})
+// further reports on the controllers that no default limit needs, unless the
+// profile does.
+func (h *Host) further(needed []cgroup.Finding) []Finding {
+	more := []string{"cpuset", "io"}
+	_, found := h.Cgroups(cgroup.Options{Need: append(cgroup.Controllers(), more...)})
 	var out []Finding
-	for _, c := range need {
-		f := Finding{ID: "cgroup." + c, State: Unknown, Reason: "the mounted hierarchies don't say"}
-		if i := slices.IndexFunc(found, func(g cgroup.Finding) bool { return g.Controller == c }); i >= 0 {
-			g := found[i]
-			f = Finding{ID: g.ID, State: g.State, Where: g.Where, Reason: g.Reason, Hint: g.Hint}
-			if g.Cause != nil {
-				f.Cause = g.Cause.ID
-			}
+	for _, c := range more {
+		of := func(g cgroup.Finding) bool { return g.Controller == c }
+		if slices.ContainsFunc(needed, of) {
+			continue
 		}
-		if layout != nil && layout.V1["memory"] != (cgroup.Mount{}) {
-			f = Finding{ID: "cgroup." + c, State: No, Where: mountinfo, Reason: "with cgroup v1 jailer limits memory, pids and cpu alone", Hint: "boot with systemd.unified_cgroup_hierarchy=1"}
+		f := Finding{ID: "cgroup." + c, State: Unknown, Reason: "the mounted hierarchies don't say"}
+		if i := slices.IndexFunc(found, of); i >= 0 {
+			f = reported(found[i])
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+func reported(c cgroup.Finding) Finding {
+	f := Finding{ID: c.ID, State: c.State, Where: c.Where, Reason: c.Reason, Hint: c.Hint}
+	if c.Cause != nil {
+		f.Cause = c.Cause.ID
+	}
+	return f
 }
 
 func (h *Host) weigh(f *Finding, controller string, w Want) {

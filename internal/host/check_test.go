@@ -258,6 +258,20 @@ var hostCases = []hostCase{
 		says: []says{{"cgroup.cpuset", Yes, "", nil}, {"cgroup.io", No, "cgroup.delegation.io", []string{"mend it so"}}},
 	},
 	{
+		name: "io, which the profile needs, not delegated", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, _ *Want) {
+			refuse(h, "cgroup.delegation.io", "io")
+			asked := h.Cgroups
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				if len(o.Need) == 0 {
+					o.Need = append(cgroup.Controllers(), "io")
+				}
+				return asked(o)
+			}
+		},
+		failed: []string{"cgroup.io"},
+	},
+	{
 		name: "cpu not delegated", uid: 1000,
 		set:    func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation.cpu", "cpu") },
 		failed: []string{"cgroup.cpu"},
@@ -323,7 +337,6 @@ var hostCases = []hostCase{
 		says: []says{
 			{"cgroup.hierarchy", Yes, "", []string{"cgroup v2 has no memory, pids, cpu here"}},
 			{"cgroup.controller.cpuacct", Yes, "", nil},
-			{"cgroup.cpuset", No, "", []string{"with cgroup v1", "unified_cgroup_hierarchy"}},
 		},
 	},
 	{

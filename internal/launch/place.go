@@ -42,6 +42,11 @@ func findBase(runtimeDir string, need []string, bestEffort bool) (*cgroup.Base, 
 	return base, err
 }
 
+var (
+	checkCgroups = cgroup.Check
+	geteuid      = os.Geteuid
+)
+
 var enterScope = func(runtimeDir string) (string, error) {
 	return usermanager.Enter(usermanager.Options{RuntimeDir: runtimeDir})
 }
@@ -50,7 +55,7 @@ var enterScope = func(runtimeDir string) (string, error) {
 // lacks. Root makes his own; what is mounted, no scope changes.
 func movable(err error) *cgroup.Unavailable {
 	u, ok := errors.AsType[*cgroup.Unavailable](err)
-	if !ok || os.Geteuid() == 0 || (u.ID != "cgroup.threaded" && !strings.HasPrefix(u.ID, "cgroup.delegation")) {
+	if !ok || geteuid() == 0 || (u.ID != "cgroup.threaded" && !strings.HasPrefix(u.ID, "cgroup.delegation")) {
 		return nil
 	}
 	return u
@@ -72,24 +77,31 @@ func withManager(u *cgroup.Unavailable, err error) *cgroup.Unavailable {
 }
 
 // CheckCgroups is cgroup.Check for `jailer doctor`, which finds what a run of plan
-// would: it moves this process to a scope where a run would move itself.
+// would: it moves this process to a scope where a run would move itself. Options
+// without Need are for what the plan needs; with it, for a mere report, for which
+// nobody is asked. The manager is asked once at most.
 func CheckCgroups(runtimeDir string, plan *policy.Plan) func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+	var asked bool
+	var answer error
 	return func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
-		if len(o.Need) == 0 {
+		report := len(o.Need) > 0
+		if !report {
 			o.Need = (&run{plan: plan}).needs()
 		}
-		layout, found := cgroup.Check(o)
+		layout, found := checkCgroups(o)
 		causes := func(f cgroup.Finding) bool { return f.State != cgroup.Yes && f.Cause != nil && movable(f.Cause) != nil }
-		if !slices.ContainsFunc(found, causes) {
+		if !slices.ContainsFunc(found, causes) || report && !asked {
 			return layout, found
 		}
-		_, err := enterScope(runtimeDir)
-		if err == nil {
-			return cgroup.Check(o)
+		if !asked {
+			asked = true
+			if _, answer = enterScope(runtimeDir); answer == nil {
+				return checkCgroups(o)
+			}
 		}
 		for i, f := range found {
-			if causes(f) {
-				found[i].Refuse(withManager(f.Cause, err))
+			if causes(f) && answer != nil {
+				found[i].Refuse(withManager(f.Cause, answer))
 			}
 		}
 		return layout, found

@@ -3,11 +3,13 @@ package launch
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/usermanager"
+	"github.com/jailer-project/jailer/policy"
 )
 
 // TestWithManager: of a cgroup that never was the caller's the manager is the
@@ -50,5 +52,46 @@ func TestMovable(t *testing.T) {
 	}
 	if movable(errors.New("x")) != nil || movable(nil) != nil {
 		t.Error("no refusal, and movable")
+	}
+}
+
+// TestCheckCgroups: doctor asks the manager once at most, and for nothing that
+// no limit of the profile needs.
+func TestCheckCgroups(t *testing.T) {
+	check, enter, uid := checkCgroups, enterScope, geteuid
+	t.Cleanup(func() { checkCgroups, enterScope, geteuid = check, enter, uid })
+	geteuid = func() int { return 1000 }
+	for _, c := range []struct {
+		name, lacks string
+		answer      error
+		asks        int
+	}{
+		{"has all", "io", nil, 0},
+		{"hung", "cpu io", &usermanager.Error{ID: "cgroup.manager.timeout", Reason: "silence"}, 1},
+		{"moved", "cpu io", nil, 1},
+	} {
+		asks := 0
+		enterScope = func(string) (string, error) { asks++; return "x.scope", c.answer }
+		checkCgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+			var out []cgroup.Finding
+			for _, ctl := range o.Need {
+				f := cgroup.Finding{Controller: ctl, State: cgroup.Yes}
+				if slices.Contains(strings.Fields(c.lacks), ctl) {
+					f.Refuse(&cgroup.Unavailable{Controller: ctl, ID: "cgroup.delegation." + ctl})
+				}
+				out = append(out, f)
+			}
+			return nil, out
+		}
+		doctor := CheckCgroups("", &policy.Plan{})
+		doctor(cgroup.Options{})
+		_, found := doctor(cgroup.Options{Need: []string{"cpuset", "io"}})
+		last := found[len(found)-1]
+		if asks != c.asks || last.Cause.ID != "cgroup.delegation.io" {
+			t.Errorf("%s: asked %d times, %+v", c.name, asks, last)
+		}
+		if told := strings.Contains(last.Reason, "silence"); told != (c.answer != nil) {
+			t.Errorf("%s: %q", c.name, last.Reason)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func withV2(t *testing.T, controller string, flags ...string) *jail.Caller {
 	c, by := limitedBy(t)
 	if strings.Join(by, " ") == "cgroup1 cgroup1 cgroup1" {
 		o := c.Run(t, jail.Job{Flags: flags, Sh: "echo RAN"})
-		o.Refused(t, 125, jailer.CodeIsolationUnavailable, "cgroup.controller."+controller, "cgroup v2 alone", "systemd.unified_cgroup_hierarchy=1")
+		o.Refused(t, 125, jailer.CodeIsolationUnavailable, "cgroup.v2only."+controller, "cgroup v2 alone", "systemd.unified_cgroup_hierarchy=1")
 	}
 	return limited2(t)
 }

@@ -333,7 +333,7 @@ var untried = map[string]string{
 	"build.seccomp": "a build", "build.intact": "a build", "userns.apparmor": "Ubuntu's kernel", "landlock": "a boot", "seccomp.kernel": "another kernel",
 	"apparmor": "a boot", "seccomp.profile": "a report of the policy's own", "ids.range.root": "a policy's word",
 	"cgroup.cpuset": "nothing to mend that isn't another's", "cgroup.io": "the same",
-	"cgroup.controller.CONTROLLER": "a boot", "cgroup.split": "a boot", "cgroup.v1.CONTROLLER": "cgroup v1", "cgroup.readonly.CONTROLLER": "cgroup v1",
+	"cgroup.controller.CONTROLLER": "a boot", "cgroup.v2only.CONTROLLER": "cgroup v1", "cgroup.split": "a boot", "cgroup.v1.CONTROLLER": "cgroup v1", "cgroup.readonly.CONTROLLER": "cgroup v1",
 	"cgroup.manager.timeout": "the same step as cgroup.manager.bus", "cgroup.manager.scope": "a manager that refuses",
 	"cgroup.own": "a container of another kind", "cgroup.threaded": "the same step as cgroup.delegation", "cgroup.kill": "cgroup v1",
 	"cgroup.swap": "a boot", "clock.boottime": "a suspended host", "clock.synced": "a network", "require.NAME": "a policy's word",
