@@ -99,6 +99,10 @@ func (o *Job) lacking(l Limits) error {
 	return nil
 }
 
+// SwapOn tells whether this host has swap, which a job may fill that no cgroup
+// keeps from it. If that can't be read, it has.
+func SwapOn() bool { return Options{}.withDefaults().swapOn() }
+
 // swapOn tells whether this host has swap. If that can't be read, it has.
 func (o Options) swapOn() bool {
 	data, err := os.ReadFile(o.swaps)

@@ -95,3 +95,24 @@ func TestCheckCgroups(t *testing.T) {
 		}
 	}
 }
+
+// TestSwapNotEnforced: an rlimit keeps nobody from the host's swap.
+func TestSwapNotEnforced(t *testing.T) {
+	was := swapOn
+	t.Cleanup(func() { swapOn = was })
+	for _, c := range []struct {
+		held []string
+		swap bool
+		want []string
+	}{
+		{nil, true, []string{"cpu", "swap"}},
+		{nil, false, []string{"cpu"}},
+		{[]string{"memory", "pids"}, true, []string{"cpu"}},
+		{[]string{"pids", "cpu"}, true, []string{"swap"}},
+	} {
+		swapOn = func() bool { return c.swap }
+		if got := (&run{plan: &policy.Plan{}, held: c.held}).isolation().NotEnforced; !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -158,8 +158,13 @@ func (r *run) isolation() jailer.Isolation {
 			i.NotEnforced = append(i.NotEnforced, c) // there is no such rlimit
 		}
 	}
+	if !r.holds("memory") && swapOn() {
+		i.NotEnforced = append(i.NotEnforced, "swap") // nor for this
+	}
 	return i
 }
+
+var swapOn = cgroup.SwapOn
 
 func ptr[T any](v T) *T { return &v }
 

@@ -35,6 +35,7 @@ import (
 	"testing"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
@@ -103,6 +104,9 @@ func ran(t *testing.T, o *jail.Outcome, by string) *jailer.Result {
 		if told := slices.Contains(r.Isolation.NotEnforced, limit); told != (want == "") {
 			t.Errorf("%s is held by %q, and notEnforced is %v", limit, got, r.Isolation.NotEnforced)
 		}
+	}
+	if told := slices.Contains(r.Isolation.NotEnforced, "swap"); told != (by == "rlimit" && cgroup.SwapOn()) {
+		t.Errorf("memory is held by %q, the host has swap: %v, and notEnforced is %v", by, cgroup.SwapOn(), r.Isolation.NotEnforced)
 	}
 	return r
 }
