@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"internal/stream":      {"."},
 	"internal/audit":       {".", "internal/stream"},
 	"internal/state":       {"cgroup", "internal/audit"},
-	"internal/host":        {"cgroup", "netns", "seccomp", "internal/apparmor"},
+	"internal/host":        {"cgroup", "limits", "netns", "seccomp", "internal/apparmor"},
 	"internal/terminal":    {},
 	"internal/usermanager": {},
 	"internal/launch": {

@@ -63,6 +63,7 @@ type Options struct {
 	Proc   string     // the caller's proc directory; "" = /proc/self
 	Name   string     // BASE's name when started as root; "" = jailer
 	Need   []string   // of memory, pids, cpu, cpuset, io; empty = the first three
+	Swap   int64      // for Check: bytes that the limits will grant beyond memory
 	Getuid func() int // effective uid; nil = os.Geteuid
 
 	swaps  string // "" = /proc/swaps

@@ -130,28 +130,52 @@ func (o Options) extras(l *Layout) []Finding {
 	return out
 }
 
+// swapFinding foretells noSwapFile: a grant wants the file even where there is no
+// swap.
 func (o Options) swapFinding(l *Layout) Finding {
 	f := Finding{ID: "cgroup.swap", State: Yes, Where: o.swaps, Reason: "this host has no swap"}
-	if !o.swapOn() {
+	if !o.swapOn() && o.Swap == 0 {
 		return f
 	}
 	f.Reason = "swap is accounted, and denied to jobs unless the policy grants some"
 	if m, ok := l.V1["memory"]; ok {
 		f.Where = filepath.Join(m.Point, "memory.memsw.limit_in_bytes")
-		if !exists(f.Where) {
+		switch {
+		case exists(f.Where):
+		case o.Swap > 0:
+			f.State, f.Reason, f.Hint = No, "swap is not accounted, so what the profile grants of it can't be bounded", hintSwap
+		default:
 			f.Reason = "swap is not accounted; memory.swappiness 0 keeps jobs from it"
 		}
 		return f
 	}
-	// The root of the v2 hierarchy has no such file, so nothing can be said
-	// before a cgroup is made.
-	own := ""
-	if l.Unified != nil {
-		own, _ = ownDir(o, *l.Unified)
-	}
-	f.Where = filepath.Join(own, "memory.swap.max")
-	if own == "" || !exists(f.Where) {
+	// The root of the v2 hierarchy has no such file; any cgroup with a memory
+	// limit answers for all.
+	dir := o.withMemory(l.Unified)
+	f.Where = filepath.Join(dir, "memory.swap.max")
+	switch {
+	case dir == "":
 		f.State, f.Reason, f.Hint = Unknown, "can't tell whether swap is accounted before a job starts", "if a run is refused for it: boot with swapaccount=1"
+	case !exists(f.Where):
+		f.State, f.Reason, f.Hint = No, "the kernel doesn't account swap, so the memory limit would not bind", hintSwap
 	}
 	return f
+}
+
+// withMemory is a cgroup that has a memory limit: the caller's own, or one at the
+// top; "" if there is none.
+func (o Options) withMemory(m *Mount) string {
+	if m == nil {
+		return ""
+	}
+	files, _ := filepath.Glob(filepath.Join(m.Point, "*", "memory.max"))
+	if own, err := ownDir(o, *m); err == nil {
+		files = append([]string{filepath.Join(own, "memory.max")}, files...)
+	}
+	for _, f := range files {
+		if exists(f) {
+			return filepath.Dir(f)
+		}
+	}
+	return ""
 }

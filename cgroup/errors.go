@@ -99,6 +99,7 @@ const (
 	hintScope    = "start it as `systemd-run --user --scope -p Delegate=yes -- jailer run …`, or run jailer as root"
 	hintBoot     = "boot with systemd.unified_cgroup_hierarchy=1 to get cgroup v2"
 	hintV1       = "run jailer as root, or " + hintBoot
+	hintSwap     = "boot with swapaccount=1, or, for jobs without swap, `swapoff -a`"
 	hintReadOnly = "remount it read-write, or start the container around jailer with a private, writable cgroup namespace"
 )
 

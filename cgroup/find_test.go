@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -385,6 +386,54 @@ func TestSwapUnaccounted(t *testing.T) {
 		_, err = j.NewJob(1, Limits{Memory: 1 << 20})
 		if u := (*Unavailable)(nil); (err == nil) != tc.ok || (err != nil && (!errors.As(err, &u) || u.ID != "cgroup.swap")) {
 			t.Errorf("%q: %v", tc.swaps, err)
+		}
+	}
+}
+
+// TestCheckSwap: doctor says no where NewJob will.
+func TestCheckSwap(t *testing.T) {
+	const none, some = "Filename\tType\n", "Filename\tType\n/dev/sda2 partition\n"
+	for _, c := range []struct {
+		name, swaps string
+		v1, file    bool
+		grant       int64
+		want        State
+	}{
+		{"v2", some, false, true, 0, Yes},
+		{"v2, granted", none, false, true, 1, Yes},
+		{"v2, unaccounted", some, false, false, 0, No},
+		{"v2, unaccounted, no swap", none, false, false, 0, Yes},
+		{"v2, unaccounted, no swap, granted", none, false, false, 1, No},
+		{"v1", some, true, true, 1, Yes},
+		{"v1, no memsw", some, true, false, 0, Yes},
+		{"v1, no memsw, granted", none, true, false, 1, No},
+	} {
+		f := newFake(t, 0)
+		if c.v1 {
+			for _, ctl := range controllers {
+				f.v1(ctl, "rw", ctl)
+			}
+			if c.file {
+				f.write(filepath.Join(f.root, "memory", "memory.memsw.limit_in_bytes"), "")
+			}
+		} else {
+			f.v2("", "/", "rw", all)
+			dir := f.cgroup("system.slice", all)
+			if !c.file {
+				os.Remove(filepath.Join(dir, "memory.swap.max"))
+			}
+			f.own("/")
+			for _, top := range []string{"memory.max", "memory.swap.max"} { // the true root has neither
+				os.Remove(filepath.Join(f.root, top))
+			}
+		}
+		f.write(filepath.Join(f.proc, "swaps"), c.swaps)
+		o := f.options()
+		o.Swap = c.grant
+		_, fs := Check(o)
+		i := slices.IndexFunc(fs, func(g Finding) bool { return g.ID == "cgroup.swap" })
+		if i < 0 || fs[i].State != c.want || (c.want != Yes) != (fs[i].Hint != "") {
+			t.Errorf("%s: %+v, want %s", c.name, fs, c.want)
 		}
 	}
 }

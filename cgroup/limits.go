@@ -118,6 +118,6 @@ func (o *Job) noSwapFile(file string, l Limits) error {
 	}
 	return &Unavailable{
 		Controller: "memory", File: file, ID: "cgroup.swap",
-		Reason: "the kernel doesn't account swap, so the memory limit would not bind", Hint: "boot with swapaccount=1, or `swapoff -a`",
+		Reason: "the kernel doesn't account swap, so the memory limit would not bind", Hint: hintSwap,
 	}
 }

@@ -117,6 +117,7 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 		BestEffort: plan.Enforce == policy.EnforceBestEffort,
 		IDRange:    plan.IDs == policy.IDsRange,
 		UIDRange:   plan.UIDRange,
+		CPUSet:     plan.CPUSet,
 		Seccomp:    plan.Seccomp,
 		Filter:     host.Filter{Path: plan.SeccompPath},
 		AppArmor:   plan.AppArmor,

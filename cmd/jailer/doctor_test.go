@@ -102,6 +102,9 @@ func TestDoctorForeseesRun(t *testing.T) {
 		"uid range":   "version = 1\nextends = \"builtin\"\n[root]\nuid_range = \"1-70000\"\n",
 		"closed root": "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[rootfs.r]\npath = \"" + dir + "/closed/r\"\n[profiles.default]\nextends = \"default\"\nrootfs = \"r\"\n",
 		"no root":     "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[rootfs.r]\npath = \"" + dir + "/nosuch\"\n[profiles.default]\nextends = \"default\"\nrootfs = \"r\"\n",
+		"no such CPU": "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\n[profiles.default.limits.default]\ncpuset = \"8000\"\n",
+		"swap":        "version = 1\nextends = \"builtin\"\n[profiles.default]\nextends = \"default\"\n[profiles.default.limits.default]\nswap = \"16M\"\n",
+		"cpuset":      "version = 1\nextends = \"builtin\"\n[profiles.default]\nextends = \"default\"\n[profiles.default.limits.default]\ncpuset = \"0\"\n",
 		"range":       "version = 1\nextends = \"builtin\"\n[limits]\nenforce = \"best-effort\"\n[profiles.default]\nextends = \"default\"\nids = \"range\"\n",
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "")+".toml")

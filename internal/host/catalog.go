@@ -35,6 +35,7 @@ func Catalog() []Entry {
 		{ID: "cgroup.cpu"},
 		{ID: "cgroup.cpuset"},
 		{ID: "cgroup.io"},
+		{ID: "cgroup.cpus"},
 		{ID: "cgroup.mounted", Cause: true},
 		{ID: "cgroup.controller.CONTROLLER", Cause: true},
 		{ID: "cgroup.v2only.CONTROLLER", Cause: true},

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/limits"
 )
 
 // cgroups asks the cgroup package and weighs its answers: a controller is
@@ -19,7 +21,8 @@ func (h *Host) cgroups(w Want) []Finding {
 			lacks = append(lacks, f.Controller)
 		}
 	}
-	out := make([]Finding, 0, len(found)+2)
+	out := make([]Finding, 0, len(found)+3)
+	needed := map[string]Finding{} // of those that no default limit needs
 	for _, c := range found {
 		f := reported(c)
 		if c.Controller != "" {
@@ -30,11 +33,16 @@ func (h *Host) cgroups(w Want) []Finding {
 			// libcontainer wants one, even where it has nothing to write.
 			f.Needed, f.Cause, f.Hint = true, "cgroup.mounted", "see cgroup.mounted"
 		}
-		// One that can't be told is left to the read-back of the limits.
-		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && !w.BestEffort)
+		// One that can't be told is left to the read-back of the limits. Best effort
+		// does without a memory cgroup, not without a bound in it.
+		f.Needed = f.Needed || (c.ID == "cgroup.swap" && c.State == No && (!w.BestEffort || !slices.Contains(lacks, "memory")))
+		if slices.Contains(more, c.Controller) {
+			needed[c.Controller] = f
+			continue
+		}
 		out = append(out, f)
 	}
-	out = slices.Insert(out, 1+lastController(out), h.further(found)...)
+	out = slices.Insert(out, 1+lastController(out), append(h.further(needed), h.CPUs(w.CPUSet))...)
 	if layout == nil || len(lacks) > 0 {
 		return out
 	}
@@ -51,24 +59,47 @@ func lastController(found []Finding) int {
 	return last
 }
 
-// further reports on the controllers that no default limit needs, unless the
-// profile does.
-func (h *Host) further(needed []cgroup.Finding) []Finding {
-	more := []string{"cpuset", "io"}
+// more are the controllers that no default limit needs.
+var more = []string{"cpuset", "io"}
+
+// further reports on them, unless the profile needs them.
+func (h *Host) further(needed map[string]Finding) []Finding {
 	_, found := h.Cgroups(cgroup.Options{Need: append(cgroup.Controllers(), more...)})
 	var out []Finding
 	for _, c := range more {
-		of := func(g cgroup.Finding) bool { return g.Controller == c }
-		if slices.ContainsFunc(needed, of) {
-			continue
+		f, ok := needed[c]
+		if !ok {
+			f = Finding{ID: "cgroup." + c, State: Unknown, Reason: "the mounted hierarchies don't say"}
 		}
-		f := Finding{ID: "cgroup." + c, State: Unknown, Reason: "the mounted hierarchies don't say"}
-		if i := slices.IndexFunc(found, of); i >= 0 {
+		if i := slices.IndexFunc(found, func(g cgroup.Finding) bool { return g.Controller == c }); !ok && i >= 0 {
 			f = reported(found[i])
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// CPUs says whether this host has the CPUs of a set. The kernel takes one that it
+// has not, and uses others (cgroup-v2.rst, "cpuset.cpus"); without a cgroup nobody
+// would notice.
+func (h *Host) CPUs(set limits.CPUSet) Finding {
+	f := Finding{ID: "cgroup.cpus", State: Yes, Needed: set != "", Where: "/sys/devices/system/cpu/online", Reason: "the profile asks for no CPUs by number"}
+	if set == "" {
+		return f
+	}
+	text, err := h.read(f.Where)
+	have, bad := limits.ParseCPUSet(text)
+	switch {
+	case err != nil || bad != nil:
+		f.State, f.Reason = Unknown, "can't tell which CPUs this host has: "+cause(errors.Join(err, bad))
+		f.Hint = "mount sysfs on /sys (`mount -t sysfs none /sys` as root), or ask for no cpuset"
+	case !set.Within(have):
+		f.State, f.Reason = No, fmt.Sprintf("the cpuset %s is not within %s, the CPUs of this host", set, have)
+		f.Hint = fmt.Sprintf("ask for CPUs of %s (--cpuset, or the policy's limits.default.cpuset and limits.max.cpuset)", have)
+	default:
+		f.Reason = fmt.Sprintf("this host has the CPUs %s", set)
+	}
+	return f
 }
 
 func reported(c cgroup.Finding) Finding {

@@ -1,19 +1,24 @@
 package host
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/jailer-project/jailer/limits"
+)
 
 // Want is what a profile asks of the host, as plain data.
 type Want struct {
 	BestEffort bool      // limits.enforce: rlimits may stand in for cgroups
 	IDRange    bool      // ids = "range"
 	UIDRange   [2]uint32 // root.uid_range; zero for none
-	Seccomp    string    // name of the seccomp profile
-	Filter     Filter    // what it is
-	AppArmor   string    // "required", "auto" or "off"
-	Rootfs     string    // its name
-	RootPath   string    // its directory; "" for the view of the host
-	Roots      []Root    // every root of the policy
-	Require    []string  // what must be enforced for a run to start
+	CPUSet     limits.CPUSet
+	Seccomp    string   // name of the seccomp profile
+	Filter     Filter   // what it is
+	AppArmor   string   // "required", "auto" or "off"
+	Rootfs     string   // its name
+	RootPath   string   // its directory; "" for the view of the host
+	Roots      []Root   // every root of the policy
+	Require    []string // what must be enforced for a run to start
 
 	// CheckUIDRange tells whether somebody owns ids of UIDRange, given the text
 	// of /etc/passwd and /etc/subuid, as a reason and what mends it; "" is nobody.

@@ -272,6 +272,39 @@ var hostCases = []hostCase{
 		failed: []string{"cgroup.io"},
 	},
 	{
+		name: "CPUs that are not there, best effort", uid: 1000,
+		set:    func(_ *Host, _ fstest.MapFS, w *Want) { w.BestEffort, w.CPUSet = true, "1,9" },
+		failed: []string{"cgroup.cpus"},
+		says:   []says{{"cgroup.cpus", No, "", []string{"1,9", "0-1"}}},
+	},
+	{
+		name: "CPUs that are there", uid: 1000,
+		set:  func(_ *Host, _ fstest.MapFS, w *Want) { w.CPUSet = "1" },
+		says: []says{{"cgroup.cpus", Yes, "", nil}},
+	},
+	{
+		name: "CPUs that can't be counted", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			w.CPUSet = "1"
+			delete(files, "sys/devices/system/cpu/online")
+		},
+		failed: []string{"cgroup.cpus"},
+		says:   []says{{"cgroup.cpus", Unknown, "", []string{"sysfs"}}},
+	},
+	{
+		name: "swap without a bound, best effort", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			w.BestEffort = true
+			asked := h.Cgroups
+			h.Cgroups = func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
+				l, found := asked(o)
+				found[len(found)-1].State, found[len(found)-1].Hint = No, "swapoff -a"
+				return l, found
+			}
+		},
+		failed: []string{"cgroup.swap"},
+	},
+	{
 		name: "cpu not delegated", uid: 1000,
 		set:    func(h *Host, _ fstest.MapFS, _ *Want) { refuse(h, "cgroup.delegation.cpu", "cpu") },
 		failed: []string{"cgroup.cpu"},

@@ -39,6 +39,7 @@ func owned(uid uint32, mode fs.FileMode, text string) *fstest.MapFile {
 func fake(uid int) (*Host, fstest.MapFS) {
 	files := fstest.MapFS{
 		".":                                     dir(0, 0o755),
+		"sys/devices/system/cpu/online":         file("0-1\n"),
 		"proc/self/mountinfo":                   file(wholeProc),
 		"proc/self/ns/user":                     file(""),
 		"proc/sys/user/max_user_namespaces":     file("96364\n"),

@@ -87,6 +87,7 @@ func CheckCgroups(runtimeDir string, plan *policy.Plan) func(cgroup.Options) (*c
 		report := len(o.Need) > 0
 		if !report {
 			o.Need = (&run{plan: plan}).needs()
+			o.Swap = plan.Limits.Swap
 		}
 		layout, found := checkCgroups(o)
 		causes := func(f cgroup.Finding) bool { return f.State != cgroup.Yes && f.Cause != nil && movable(f.Cause) != nil }

@@ -64,6 +64,9 @@ func (r *run) probe() error {
 	if err := r.chooseIDs(); err != nil {
 		return err
 	}
+	if f := host.Here().CPUs(r.plan.CPUSet); f.Failed() {
+		return refusal(&f)
+	}
 	bestEffort := r.plan.Enforce == policy.EnforceBestEffort
 	base, err := findBase(r.o.XDGRuntimeDir, r.needs(), bestEffort)
 	if err != nil {

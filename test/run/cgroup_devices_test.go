@@ -38,7 +38,10 @@ nproc`})
 	}
 	for _, set := range []string{"8000", "0,8000"} {
 		o := c.Run(t, jail.Job{Flags: []string{"--cpuset", set}, Sh: "echo RAN"})
-		o.Refused(t, 125, jailer.CodeIsolationUnavailable, "cpuset.cpus")
+		o.Refused(t, 125, jailer.CodeIsolationUnavailable, set, "the CPUs of this host", "--cpuset")
+		if o.Err.Reason != "cgroup.cpus" {
+			t.Errorf("the reason is %q", o.Err.Reason)
+		}
 	}
 	o = c.Run(t, jail.Job{Flags: []string{"--cpuset", "0-"}, Sh: "echo RAN"})
 	o.Refused(t, 125, jailer.CodeInvalidRequest, "limits.cpuset", "as in 0-1,3")

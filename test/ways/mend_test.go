@@ -332,7 +332,7 @@ var untried = map[string]string{
 	"kernel.floor": "another kernel", "kernel.arch": "another processor", "kernel.bugs": "a mirror and a boot", "kernel.patches": "a mirror and a boot",
 	"build.seccomp": "a build", "build.intact": "a build", "userns.apparmor": "Ubuntu's kernel", "landlock": "a boot", "seccomp.kernel": "another kernel",
 	"apparmor": "a boot", "seccomp.profile": "a report of the policy's own", "ids.range.root": "a policy's word",
-	"cgroup.cpuset": "nothing to mend that isn't another's", "cgroup.io": "the same",
+	"cgroup.cpuset": "nothing to mend that isn't another's", "cgroup.io": "the same", "cgroup.cpus": "a policy's word",
 	"cgroup.controller.CONTROLLER": "a boot", "cgroup.v2only.CONTROLLER": "cgroup v1", "cgroup.split": "a boot", "cgroup.v1.CONTROLLER": "cgroup v1", "cgroup.readonly.CONTROLLER": "cgroup v1",
 	"cgroup.manager.timeout": "the same step as cgroup.manager.bus", "cgroup.manager.scope": "a manager that refuses",
 	"cgroup.own": "a container of another kind", "cgroup.threaded": "the same step as cgroup.delegation", "cgroup.kill": "cgroup v1",
