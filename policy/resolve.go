@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 
@@ -170,6 +171,10 @@ func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Li
 	}
 	if l.Memory < minMemory {
 		return l, refuse("limits.memory", fmt.Sprintf("%s given, a jail needs at least %s", limits.FormatSize(l.Memory), limits.FormatSize(minMemory)))
+	}
+	if l.Swap > math.MaxInt64-l.Memory {
+		return l, refuse("limits.swap", fmt.Sprintf("%s of swap and %s of memory are together more bytes than the kernel counts (8E less one)",
+			limits.FormatSize(l.Swap), limits.FormatSize(l.Memory)))
 	}
 	if l.CPUTime == 0 {
 		l.CPUTime = min(l.CPUs.Time(l.Timeout), ceiling.CPUTime)

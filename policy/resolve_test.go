@@ -104,6 +104,9 @@ limits = { max = { cpu_time = "20s" } }
 [profiles.reader]
 capabilities = ["fs.read"]
 [profiles.none]
+[profiles.vast]
+extends = "default"
+limits = { max = { memory = "8388607T", swap = "8388607T" } }
 `
 	type req = jailer.Request
 	type lim = jailer.RequestLimits
@@ -119,6 +122,7 @@ capabilities = ["fs.read"]
 		{"no command", req{Argv: []string{}}, Overrides{}, jailer.CodeInvalidRequest, "argv", ""},
 		{"unknown profile", req{Profile: "x"}, Overrides{}, jailer.CodePolicyDenied, "profile", `no profile "x"`},
 		{"timeout over", req{Limits: lim{TimeoutMs: 300001}}, Overrides{}, jailer.CodePolicyDenied, "limits.timeout", "5m0.001s asked, the ceiling is 5m0s"},
+		{"memory and swap over an int64", req{Profile: "vast"}, Overrides{Limits: limits.Limits{Memory: 8388607 << 40, Swap: 8388607 << 40}}, jailer.CodeInvalidRequest, "limits.swap", "8388607T of swap and 8388607T of memory"},
 		{"memory over", req{}, Overrides{Limits: limits.Limits{Memory: 32 << 30}}, jailer.CodePolicyDenied, "limits.memory", "32G asked, the ceiling is 16G"},
 		{"huge memory", req{Limits: lim{MemoryBytes: math.MaxInt64}}, Overrides{}, jailer.CodePolicyDenied, "limits.memory", "16G"},
 		{"pids over", req{Limits: lim{Pids: 4097}}, Overrides{}, jailer.CodePolicyDenied, "limits.pids", "4097 asked, the ceiling is 4096"},
