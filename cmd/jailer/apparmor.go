@@ -242,7 +242,8 @@ func stateOf(ctx context.Context, name string) (profileState, error) {
 		return s, nil
 	}
 	if !on {
-		s.Why, s.Hint, s.OK = "this kernel has no AppArmor, or it is switched off", "run `jailer doctor`", !s.Needed
+		// Nor does doctor call it needed: a policy that requires it refuses the run.
+		s.Why, s.Needed, s.OK = "this kernel has no AppArmor, or it is switched off", false, true
 		return s, nil
 	}
 	exe, err := os.Executable()
