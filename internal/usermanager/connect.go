@@ -93,7 +93,7 @@ func hello(conn *dbus.Conn, uid int) error {
 // few more and the signals of other jobs, some 200 each.
 const (
 	maxHello   = 16 << 10
-	maxAnswers = 4 << 20
+	maxAnswers = 1 << 20
 )
 
 var errTooMuch = errors.New("more is sent than a message bus has to say")

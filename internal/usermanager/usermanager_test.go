@@ -309,6 +309,13 @@ func TestRefusals(t *testing.T) {
 				flood(c)
 			})
 		}},
+		{"a message of 4 GiB", "cgroup.manager.bus", []string{errTooMuch.Error()}, func(b *bus) {
+			b.serve(b.usual(), func(c net.Conn) {
+				io.WriteString(c, "REJECTED EXTERNAL\r\nOK 0123456789abcdef0123456789abcdef\r\n")
+				io.WriteString(c, "l\x02\x00\x01\xf0\xff\xff\xff\x01\x00\x00\x00\x00\x00\x00\x00")
+				flood(c)
+			})
+		}},
 		{"noise after the hello", "cgroup.manager.scope", []string{"did not make a scope"}, func(b *bus) {
 			b.say["Subscribe"] = reply{flood: true}
 		}},
