@@ -19,7 +19,8 @@ func cases(t *testing.T, c *jail.Caller) {
 		check func(*testing.T, *jail.Outcome)
 	}{
 		{
-			"11 one process is enough", jail.Job{Flags: []string{"--pids", "1"}, Argv: []string{"true"}},
+			"11 one process is enough",
+			jail.Job{Flags: []string{"--pids", "1"}, Argv: []string{"true"}},
 			func(t *testing.T, o *jail.Outcome) { o.Exited(t, 0) },
 		},
 		{
@@ -32,7 +33,8 @@ func cases(t *testing.T, c *jail.Caller) {
 			},
 		},
 		{
-			"26 a child, and the parent exits 0", jail.Job{Flags: []string{"--memory", "32M"}, Sh: eater},
+			"26 a child, and the parent exits 0",
+			jail.Job{Flags: []string{"--memory", "32M"}, Sh: eater},
 			func(t *testing.T, o *jail.Outcome) { o.Ended(t, "oom_killed", "memory", 137) },
 		},
 		{
@@ -49,7 +51,8 @@ func cases(t *testing.T, c *jail.Caller) {
 			},
 		},
 		{
-			"40 few descriptors", jail.Job{Sh: "ulimit -Sn; ulimit -Hn"},
+			"40 few descriptors",
+			jail.Job{Sh: "ulimit -Sn; ulimit -Hn"},
 			func(t *testing.T, o *jail.Outcome) { o.Said(t, "1024\n4096\n") },
 		},
 	} {
