@@ -25,8 +25,25 @@ func withV2(t *testing.T, controller string, flags ...string) *jail.Caller {
 	return limited2(t)
 }
 
-// A set of CPUs is one that the job can't leave, and one that this host has not
-// is refused: the kernel would take all others in its place.
+// TestAbsentCPU: a CPU that this host has not is refused, whatever holds limits
+// here: the kernel would take others in its place.
+func TestAbsentCPU(t *testing.T) {
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		strict := *c
+		strict.Policy = ""
+		for _, by := range []*jail.Caller{&strict, c.WithPolicy(t, "best.toml", jail.BestEffort)} {
+			for _, set := range []string{"8000", "0,8000"} {
+				o := by.Run(t, jail.Job{Flags: []string{"--cpuset", set}, Sh: "echo RAN"})
+				o.Refused(t, 125, jailer.CodeIsolationUnavailable, set, "the CPUs of this host", "--cpuset")
+				if o.Err.Reason != "cgroup.cpus" || strings.Contains(o.Stdout, "RAN") {
+					t.Errorf("the reason is %q:\n%s", o.Err.Reason, o)
+				}
+			}
+		}
+	})
+}
+
+// A set of CPUs is one that the job can't leave.
 func TestCPUSet(t *testing.T) {
 	c := withV2(t, "cpuset", "--cpuset", "0")
 	o := c.Run(t, jail.Job{Flags: []string{"--cpuset", "0"}, Sh: `
@@ -35,13 +52,6 @@ taskset -pc 1 $$ >/dev/null 2>&1 && echo moved
 nproc`})
 	if r := o.Exited(t, 0); strings.Join(strings.Fields(o.Out()), " ") != "Cpus_allowed_list: 0 1" || r.Isolation.Limits["cpuset"] != "cgroup2" {
 		t.Errorf("on CPU 0 alone:\n%s", o)
-	}
-	for _, set := range []string{"8000", "0,8000"} {
-		o := c.Run(t, jail.Job{Flags: []string{"--cpuset", set}, Sh: "echo RAN"})
-		o.Refused(t, 125, jailer.CodeIsolationUnavailable, set, "the CPUs of this host", "--cpuset")
-		if o.Err.Reason != "cgroup.cpus" {
-			t.Errorf("the reason is %q", o.Err.Reason)
-		}
 	}
 	o = c.Run(t, jail.Job{Flags: []string{"--cpuset", "0-"}, Sh: "echo RAN"})
 	o.Refused(t, 125, jailer.CodeInvalidRequest, "limits.cpuset", "as in 0-1,3")
