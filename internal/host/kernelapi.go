@@ -63,7 +63,7 @@ func (h *Host) appArmor(w Want) []Finding {
 		ID: "apparmor.profile", State: Yes, Needed: on.Needed,
 		Where: "/sys/kernel/security/apparmor/policy/profiles", Reason: apparmor.Default + " is loaded and enforced",
 	}
-	why := apparmor.Ready(h.FS)
+	why := apparmor.Ready(h.FS, h.AppArmor)
 	if why == nil {
 		return []Finding{on, profile}
 	}

@@ -76,8 +76,16 @@ func appArmor(t *testing.T) {
 			weak := "profile jailer-default flags=(complain) { file, profile job flags=(complain) { file, } }"
 			parser(t, c, weak, "-r")
 			refused(t, c.Run(t, required), "apparmor.profile", "complain", "jailer apparmor load")
-			armored(t, c.Run(t, jail.Job{Sh: "echo unconfined; echo RAN"}), false)
-			parser(t, c, "profile jailer-default { file, change_profile, signal, capability, userns, profile job { file, signal, } }", "-r")
+			armored(t, c.Run(t, label), false)
+			refused(t, require.Run(t, label), "require.apparmor", "jailer doctor")
+
+			// Enforced, and holding little: a run would succeed under it.
+			const all = "file, change_profile, signal, capability, network, unix, ptrace, mount, umount, pivot_root, userns, "
+			parser(t, c, "abi <abi/4.0>, profile jailer-default { "+all+"profile job { "+all+"} }", "-r")
+			refused(t, c.Run(t, required), "apparmor.profile", "not this program's", "jailer apparmor load")
+			refused(t, require.Run(t, label), "require.apparmor", "jailer doctor")
+			armored(t, c.Run(t, label), false)
+			found(t, doctor(t, c), "apparmor.profile", "no")
 			if s := status(t, c, 1)[apparmor.Default]; s.State != "loaded" || s.Changed != "yes" || s.Hint == "" {
 				t.Errorf("status of another profile: %+v", s)
 			}
