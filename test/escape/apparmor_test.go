@@ -53,7 +53,7 @@ func TestAppArmorAlone(t *testing.T) {
 		return m
 	}
 	inside, outside := tell(stack), tell("unconfined")
-	if len(inside) != 44 || len(outside) != len(inside) {
+	if len(inside) != 45 || len(outside) != len(inside) {
 		t.Fatalf("%d answers inside, %d outside", len(inside), len(outside))
 	}
 	for name, got := range inside {

@@ -105,6 +105,7 @@ int main(int argc, char **argv)
 	TRY("ptrace", ptrace(PTRACE_SEIZE, outside, 0, 0));
 	TRY("process_vm_readv", peek(outside));
 	TRY("kill", kill(outside, 0));
+	TRY("environ", environ_of(outside));
 	TRY("ptrace-init", ptrace(PTRACE_SEIZE, init, 0, 0));
 	TRY("kill-init", kill(init, 0));
 	TRY("environ-init", environ_of(init));
