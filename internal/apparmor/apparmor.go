@@ -51,11 +51,15 @@ type Reason struct {
 
 func (r *Reason) Error() string { return r.Text }
 
+// Here is Ready on this host.
+func Here() *Reason { return Ready(os.DirFS("/"), Allowed) }
+
 // Ready tells whether PID 1 and the command can be started under Default, given the
-// root directory: AppArmor is on, and both profiles are loaded and enforced. It
-// returns nil if so. It needs no privilege: the kernel shows everybody which
-// profiles there are in policy/profiles, unlike in the file "profiles".
-func Ready(root fs.FS) *Reason {
+// root directory: AppArmor is on, and both profiles are loaded, enforced and from
+// this program's text. It returns nil if so. It needs no privilege: the kernel shows
+// everybody which profiles there are in policy/profiles, unlike in the file
+// "profiles", and answers everybody what they permit.
+func Ready(root fs.FS, ask Ask) *Reason {
 	on, err := Enabled(root)
 	if err != nil || !on {
 		r := &Reason{ID: "apparmor", Where: "/" + switchFile, Text: "this kernel has no AppArmor, or it is switched off", Hint: onHint}
@@ -67,6 +71,9 @@ func Ready(root fs.FS) *Reason {
 	for _, name := range []string{Default, Job} {
 		mode, err := Mode(root, name)
 		if err == nil && mode == "enforce" {
+			if r := foreign(ask, name); r != nil {
+				return r
+			}
 			continue
 		}
 		r := &Reason{ID: "apparmor.profile", Where: "/" + loadedDir, Hint: LoadHint}

@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -51,11 +54,17 @@ func TestReady(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(fstest.MapFS)
 		closed  string
+		allow   map[string]uint32 // what the rules permit, where they aren't ours
+		refuses error
 		id      string
 		unknown bool
 		word    string
 	}{
-		"loaded": {},
+		"loaded":               {},
+		"another text":         {allow: map[string]uint32{Default: 0x7f}, id: "apparmor.profile", word: "jailer-default that is loaded is not"},
+		"without rules":        {allow: map[string]uint32{Default: 0}, id: "apparmor.profile", word: "another text"},
+		"another text for job": {allow: map[string]uint32{Job: 0x7f}, id: "apparmor.profile", word: "//job that is loaded is not"},
+		"no answer":            {refuses: fs.ErrPermission, id: "apparmor.profile", unknown: true, word: "permission"},
 		"no AppArmor": {change: func(m fstest.MapFS) {
 			delete(m, switchFile)
 			m[modulesDir+"/kernel/parameters/panic"] = file("0\n")
@@ -96,7 +105,15 @@ func TestReady(t *testing.T) {
 			if tc.change != nil {
 				tc.change(m)
 			}
-			r := Ready(closed{m, tc.closed})
+			r := Ready(closed{m, tc.closed}, func(name, file string) (uint32, error) {
+				if file != Mark() {
+					t.Errorf("asked about %s", file)
+				}
+				if allow, ok := tc.allow[name]; ok {
+					return allow, nil
+				}
+				return mayWrite | 0x10, tc.refuses
+			})
 			if tc.id == "" {
 				if r != nil {
 					t.Fatal(r)
@@ -118,9 +135,11 @@ func TestText(t *testing.T) {
 		has, hasNot   string
 		empty, refuse bool
 	}{
-		"default":          {root: young, profile: Default, has: "\n  userns,\n", hasNot: "abi/3.0"},
+		"default":          {root: young, profile: Default, has: "\n  deny " + Mark() + " r,", hasNot: "TEXT"},
+		"default, young":   {root: young, profile: Default, has: "\n  userns,\n", hasNot: "abi/3.0"},
+		"its child":        {root: young, profile: Default, has: "\n    deny " + Mark() + " r,"},
 		"default, old":     {root: old, profile: Default, has: "abi <abi/3.0>,", hasNot: "\n  userns,"},
-		"launcher":         {root: young, profile: Launcher, exe: "/opt/jailer-1.2/bin/jailer", has: "\n@{jailer} += /opt/jailer-1.2/bin/jailer\n"},
+		"launcher":         {root: young, profile: Launcher, exe: "/opt/jailer-1.2/bin/jailer", has: "\n@{jailer} = /opt/jailer-1.2/bin/jailer\n", hasNot: "/usr/"},
 		"launcher, old":    {root: old, profile: Launcher, exe: "/opt/jailer", empty: true},
 		"a pattern":        {root: young, profile: Launcher, exe: "/opt/*/jailer", refuse: true},
 		"a blank":          {root: young, profile: Launcher, exe: "/opt/a b", refuse: true},
@@ -182,19 +201,57 @@ func TestProfileCoversMasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	denied := map[string]string{} // a path, and those below it as PATH/, to what is denied
+	for _, m := range regexp.MustCompile(`(?m)^ +deny (/\S+) ([rwklx]+),`).FindAllStringSubmatch(text, -1) {
+		for _, p := range braces(m[1]) {
+			denied[strings.TrimSuffix(p, "**")] = m[2]
+		}
+	}
 	// Telling, not dangerous, or another file for each process: the masks are enough.
 	masksOnly := []string{
-		"/proc/1", "/proc/1/", "/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/locks",
+		"/proc/1", "/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/locks",
 		"/proc/timer_stats", "/proc/driver", "/proc/mtrr", "/proc/pressure",
 	}
 	for _, p := range append(spec.MaskedPaths(), spec.ReadonlyPaths()...) {
-		skip := strings.HasPrefix(p, "/proc/1/")
-		for _, m := range masksOnly {
-			skip = skip || p == m
+		if strings.HasPrefix(p, "/proc/1/") || slices.Contains(masksOnly, p) {
+			continue
 		}
-		name := filepath.Base(p)
-		if !skip && !strings.Contains(text, "/"+name+"/") && !strings.Contains(text, ","+name) && !strings.Contains(text, "{"+name) {
-			t.Errorf("%s is not in the profile", p)
+		if has := denied[p] + denied[p+"/"]; !strings.Contains(has, "w") {
+			t.Errorf("%s can be written, but for its mount: %q is denied", p, has)
+		}
+	}
+	for _, p := range []string{"/proc/kcore", "/proc/kallsyms", "/proc/keys", "/proc/kmsg", "/dev/mem"} {
+		if !strings.Contains(denied[p], "r") {
+			t.Errorf("%s can be read", p)
+		}
+	}
+}
+
+// braces gives the alternatives of a pattern with one pair of them, or none.
+func braces(pattern string) []string {
+	before, rest, ok := strings.Cut(pattern, "{")
+	if !ok {
+		return []string{pattern}
+	}
+	in, after, _ := strings.Cut(rest, "}")
+	var out []string
+	for _, alt := range strings.Split(in, ",") {
+		out = append(out, braces(before+alt+after)...)
+	}
+	return out
+}
+
+func TestAnswer(t *testing.T) {
+	for text, want := range map[string]int64{
+		"allow 0x0000007a\ndeny 0x00000000\naudit 0x00000000\nquiet 0x00000004\n": 0x7a,
+		"allow 0x0000007e\ndeny 0x00000004\naudit 0x00000000\nquiet 0x00000000\n": 0x7a,
+		"allow 0x0\ndeny 0x0\n": 0,
+		"":                      -1,
+		"allow 0x7a":            -1,
+		"allow yes\ndeny no\n":  -1,
+	} {
+		if got, err := answer(text); (err != nil) != (want < 0) || err == nil && int64(got) != want {
+			t.Errorf("%q: %#x, %v", text, got, err)
 		}
 	}
 }
@@ -216,6 +273,50 @@ func TestAttachable(t *testing.T) {
 	// /tmp itself is everybody's, sticky or not.
 	if err := Attachable(t.TempDir()); err == nil {
 		t.Error("a file below /tmp was accepted")
+	}
+}
+
+// node is what Attachable looks at of a file.
+type node struct {
+	fs.FileInfo
+	mode fs.FileMode
+	uid  uint32
+}
+
+func (n node) Mode() fs.FileMode { return n.mode }
+func (n node) Sys() any          { return &syscall.Stat_t{Uid: n.uid} }
+
+// TestAttachableTo: each thing by which another than root could replace the program
+// is enough for a refusal, wherever on the path it is.
+func TestAttachableTo(t *testing.T) {
+	const exe = "/usr/local/bin/jailer"
+	for name, tc := range map[string]struct {
+		path string
+		node node
+	}{
+		"as it should be":           {},
+		"the program, by its group": {exe, node{mode: 0o775}},
+		"the program, by all":       {exe, node{mode: 0o757}},
+		"another user's":            {exe, node{mode: 0o755, uid: 1000}},
+		"a link":                    {exe, node{mode: fs.ModeSymlink | 0o755}},
+		// Debian's before 13.
+		"the group staff's":         {"/usr/local/bin", node{mode: fs.ModeDir | fs.ModeSetgid | 0o775}},
+		"a sticky directory":        {"/usr/local", node{mode: fs.ModeDir | fs.ModeSticky | 0o777}},
+		"another user's directory":  {"/usr/local", node{mode: fs.ModeDir | 0o755, uid: 1000}},
+		"a directory behind a link": {"/usr", node{mode: fs.ModeSymlink | 0o755}},
+		"the root directory":        {"/", node{mode: fs.ModeDir | 0o755, uid: 1000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := attachable(func(p string) (fs.FileInfo, error) {
+				if p == tc.path {
+					return tc.node, nil
+				}
+				return node{mode: 0o755}, nil
+			}, exe)
+			if tc.path == "" && err != nil || tc.path != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.path+" belongs")) {
+				t.Error(err)
+			}
+		})
 	}
 }
 

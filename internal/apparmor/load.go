@@ -87,9 +87,11 @@ func Install(name, text string) (string, error) {
 
 // Attachable refuses a program that somebody else than root could replace: its path
 // is what the launcher's profile is attached to, and the rights would be theirs.
-func Attachable(exe string) error {
+func Attachable(exe string) error { return attachable(os.Lstat, exe) }
+
+func attachable(lstat func(string) (fs.FileInfo, error), exe string) error {
 	for p := exe; ; p = path.Dir(p) {
-		st, err := os.Lstat(p)
+		st, err := lstat(p)
 		if err != nil {
 			return err
 		}

@@ -619,6 +619,25 @@ var hostCases = []hostCase{
 		failed: []string{"apparmor.profile", "require.apparmor", "require.landlock", "require.moon"},
 	},
 	{
+		name: "another text under AppArmor's names", uid: 0,
+		set: func(h *Host, files fstest.MapFS, w *Want) {
+			armed(files)
+			h.AppArmor = func(string, string) (uint32, error) { return 0x7f, nil }
+			w.AppArmor = "required"
+		},
+		failed: []string{"apparmor.profile"},
+		says:   []says{{"apparmor.profile", No, "", []string{"not this program's", "jailer apparmor load"}}},
+	},
+	{
+		name: "AppArmor that doesn't answer", uid: 0,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			armed(files)
+			w.AppArmor = "required"
+		},
+		failed: []string{"apparmor.profile"},
+		says:   []says{{"apparmor.profile", Unknown, "", []string{"can't be told", "permission denied"}}},
+	},
+	{
 		name: "a jail without /sys", uid: 0,
 		set:  func(_ *Host, files fstest.MapFS, _ *Want) { delete(files, "sys/module") },
 		says: []says{{"apparmor", Unknown, "", []string{"/sys/module"}}},
@@ -959,4 +978,12 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("%v: %q, want %q", c.trial, got, c.want)
 		}
 	}
+}
+
+// armed loads jailer's two profiles into the files of a host.
+func armed(files fstest.MapFS) {
+	const d = "sys/kernel/security/apparmor/policy/profiles/jailer-default.1"
+	files["sys/module/apparmor/parameters/enabled"] = file("Y\n")
+	files[d+"/name"], files[d+"/mode"] = file("jailer-default\n"), file("enforce\n")
+	files[d+"/profiles/job.2/name"], files[d+"/profiles/job.2/mode"] = file("job\n"), file("enforce\n")
 }

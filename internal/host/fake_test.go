@@ -71,6 +71,7 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		},
 		Try:      func(int, int) Trial { return Trial{} },
 		Landlock: func() (int, error) { return 4, nil },
+		AppArmor: func(string, string) (uint32, error) { return 0, fs.ErrPermission },
 		Seccomp:  func() error { return nil },
 		Writable: func(string) error { return nil },
 		FileCaps: func(string) bool { return false },

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/internal/apparmor"
 )
 
 // State is the answer of a probe: yes means that it can be enforced, or that
@@ -59,7 +60,8 @@ type Host struct {
 
 	Cgroups  func(cgroup.Options) (*cgroup.Layout, []cgroup.Finding)
 	Try      func(hostUID, hostGID int) Trial
-	Landlock func() (int, error)            // ABI version
+	Landlock func() (int, error) // ABI version
+	AppArmor apparmor.Ask
 	Seccomp  func() error                   // does the kernel take filters?
 	Writable func(dir string) error         // may the caller make a file in it?
 	FileCaps func(file string) bool         // has it file capabilities?
@@ -84,6 +86,7 @@ func Here() *Host {
 		Cgroups:  cgroup.Check,
 		Try:      try,
 		Landlock: landlockABI,
+		AppArmor: apparmor.Allowed,
 		Seccomp:  seccompFilter,
 		Writable: func(dir string) error {
 			return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)

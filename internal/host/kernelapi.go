@@ -61,9 +61,9 @@ func (h *Host) appArmor(w Want) []Finding {
 	on := Finding{ID: "apparmor", State: Yes, Needed: w.AppArmor == "required", Where: "/sys/module/apparmor/parameters/enabled", Reason: "AppArmor is on"}
 	profile := Finding{
 		ID: "apparmor.profile", State: Yes, Needed: on.Needed,
-		Where: "/sys/kernel/security/apparmor/policy/profiles", Reason: apparmor.Default + " is loaded and enforced",
+		Where: "/sys/kernel/security/apparmor/policy/profiles", Reason: apparmor.Default + " is loaded, enforced and this program's",
 	}
-	why := apparmor.Ready(h.FS)
+	why := apparmor.Ready(h.FS, h.AppArmor)
 	if why == nil {
 		return []Finding{on, profile}
 	}
@@ -76,7 +76,7 @@ func (h *Host) appArmor(w Want) []Finding {
 		f = &on
 		profile.State, profile.Needed, profile.Reason, profile.Hint = state, false, "rests on apparmor", "see apparmor"
 	}
-	f.State, f.Reason, f.Hint = state, why.Text, why.Hint
+	f.State, f.Where, f.Reason, f.Hint = state, why.Where, why.Text, why.Hint
 	return []Finding{on, profile}
 }
 

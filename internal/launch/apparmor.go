@@ -2,7 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/jailer-project/jailer"
@@ -23,7 +22,7 @@ func (r *run) chooseAppArmor() error {
 	if r.plan.AppArmor == policy.AppArmorOff {
 		return nil
 	}
-	why := apparmor.Ready(os.DirFS("/"))
+	why := apparmor.Here()
 	switch {
 	case why == nil:
 		r.armor = true

@@ -4,7 +4,6 @@ package pid1
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,7 +32,7 @@ func TestJobWithoutItsProfile(t *testing.T) {
 
 func needProfile(t *testing.T) {
 	t.Helper()
-	why := apparmor.Ready(os.DirFS("/"))
+	why := apparmor.Here()
 	need.Feature(t, "apparmor-loaded", why == nil, fmt.Sprint(why))
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
@@ -477,8 +478,10 @@ func TestHostFeatures(t *testing.T) {
 		t.Run("apparmor label", func(t *testing.T) {
 			need.Feature(t, "apparmor", read("/sys/module/apparmor/parameters/enabled") == "Y", "AppArmor is off")
 			r := c.sh(t, "cat /proc/self/attr/current")
-			if a := r.Isolation.AppArmor; a != "" && !strings.HasPrefix(r.Stdout, a) {
-				t.Errorf("the result says %q, the kernel: %v", a, r)
+			ready := apparmor.Here() == nil
+			if ready && (r.Isolation.AppArmor != apparmor.Default || r.Stdout != apparmor.JobLabel+"\n") ||
+				!ready && (r.Isolation.AppArmor != "" || r.Stdout == "" || strings.Contains(r.Stdout, apparmor.Default)) {
+				t.Errorf("profiles loaded: %t; the result says %q, the kernel: %v", ready, r.Isolation.AppArmor, r)
 			}
 		})
 		t.Run("cgroup2 mount", func(t *testing.T) {

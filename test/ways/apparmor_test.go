@@ -3,6 +3,8 @@ package ways
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +78,16 @@ func appArmor(t *testing.T) {
 			weak := "profile jailer-default flags=(complain) { file, profile job flags=(complain) { file, } }"
 			parser(t, c, weak, "-r")
 			refused(t, c.Run(t, required), "apparmor.profile", "complain", "jailer apparmor load")
-			armored(t, c.Run(t, jail.Job{Sh: "echo unconfined; echo RAN"}), false)
-			parser(t, c, "profile jailer-default { file, change_profile, signal, capability, userns, profile job { file, signal, } }", "-r")
+			armored(t, c.Run(t, label), false)
+			refused(t, require.Run(t, label), "require.apparmor", "jailer doctor")
+
+			// Enforced, and holding little: a run would succeed under it.
+			const all = "file, change_profile, signal, capability, network, unix, ptrace, mount, umount, pivot_root, userns, "
+			parser(t, c, "abi <abi/4.0>, profile jailer-default { "+all+"profile job { "+all+"} }", "-r")
+			refused(t, c.Run(t, required), "apparmor.profile", "not this program's", "jailer apparmor load")
+			refused(t, require.Run(t, label), "require.apparmor", "jailer doctor")
+			armored(t, c.Run(t, label), false)
+			found(t, doctor(t, c), "apparmor.profile", "no")
 			if s := status(t, c, 1)[apparmor.Default]; s.State != "loaded" || s.Changed != "yes" || s.Hint == "" {
 				t.Errorf("status of another profile: %+v", s)
 			}
@@ -202,4 +212,28 @@ func launcherProfile(t *testing.T) {
 	if o.Code != 0 || strings.Count(o.Stdout, `"changed":"no"`) != 2 {
 		t.Errorf("status of the installed program:\n%s", o)
 	}
+	t.Run("elsewhere", func(t *testing.T) {
+		const other = "/usr/bin/jailer"
+		if out, err := exec.Command("cp", program, other).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		defer os.Remove(other)
+		cmd := c.Exec(t.Context(), other, "run", "--state-dir", c.StateDir(), "--policy", c.Policy, "--json", "--", "sh", "-c", label.Sh)
+		armored(t, jail.Finish(t, label, cmd), false)
+	})
+	t.Run("where others can write", func(t *testing.T) {
+		dir := filepath.Dir(program)
+		st, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o775); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Chmod(dir, st.Mode())
+		o := jail.Finish(t, jail.Job{Raw: true}, c.Exec(t.Context(), program, "apparmor", "load", apparmor.Launcher))
+		if o.Code != 1 || !strings.Contains(o.Stderr, dir+" belongs to another user than root, or others can write to it") {
+			t.Errorf("load:\n%s", o)
+		}
+	})
 }

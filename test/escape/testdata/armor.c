@@ -2,8 +2,9 @@
  * that does no harm where it is allowed. A line each: name, and "allowed" or the errno.
  * It runs with privilege: nothing but the profile stands before it. So it refuses to
  * run in the host's mount namespace, and mounts nothing but on the given directory.
- * Arguments: the pid of a process outside, a mount point that is a tmpfs, and what
- * /proc/PID/ns/mnt is for the host. */
+ * Arguments: the pid of a process outside, a mount point that is a tmpfs, what
+ * /proc/PID/ns/mnt is for the host, and the pids of processes under the labels of
+ * another jail's PID 1 and of its command. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,16 @@ static long peek(pid_t pid)
 	return process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
 
+static long environ_of(pid_t pid)
+{
+	char byte, path[64];
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -1 : read(fd, &byte, 1);
+}
+
 /* A namespace that can't be told counts as the host's. */
 static int in_namespace_of(const char *host)
 {
@@ -72,15 +83,17 @@ static int in_namespace_of(const char *host)
 
 int main(int argc, char **argv)
 {
-	pid_t outside;
+	pid_t outside, init, fellow;
 	const char *dir;
 
-	if (argc != 4 || in_namespace_of(argv[3])) {
+	if (argc != 6 || in_namespace_of(argv[3])) {
 		fputs("armor: not in a mount namespace of its own\n", stderr);
 		return 2;
 	}
 	outside = atoi(argv[1]);
 	dir = argv[2];
+	init = atoi(argv[4]);
+	fellow = atoi(argv[5]);
 	TRY("mount", mount("armor", dir, "tmpfs", 0, ""));
 	TRY("bind", mount("/usr", dir, NULL, MS_BIND, NULL));
 	TRY("remount", mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
@@ -92,6 +105,16 @@ int main(int argc, char **argv)
 	TRY("ptrace", ptrace(PTRACE_SEIZE, outside, 0, 0));
 	TRY("process_vm_readv", peek(outside));
 	TRY("kill", kill(outside, 0));
+	TRY("environ", environ_of(outside));
+	TRY("ptrace-init", ptrace(PTRACE_SEIZE, init, 0, 0));
+	TRY("kill-init", kill(init, 0));
+	TRY("environ-init", environ_of(init));
+	TRY("ptrace-fellow", ptrace(PTRACE_SEIZE, fellow, 0, 0));
+	TRY("process_vm_readv-fellow", peek(fellow));
+	/* One label for the commands of all jails: the documents say that these two
+	 * are left to the namespaces. */
+	TRY("+kill-fellow", kill(fellow, 0));
+	TRY("+environ-fellow", environ_of(fellow));
 	TRY("raw", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
 	TRY("raw6", socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
 	TRY("packet", socket(AF_PACKET, SOCK_RAW, 0));
