@@ -19,8 +19,9 @@ type Log struct {
 	path string
 	last int64 // highest seq that this process wrote: it rises although the file is a new one
 
-	inode uint64 // of the file, when it was opened first
-	size  int64
+	inode  uint64 // of the file, when it was opened first
+	begins string
+	size   int64
 }
 
 // lockWait bounds the wait for the other writers, who need microseconds each.
@@ -44,6 +45,9 @@ func Open(path string) (*Log, error) {
 		return nil, l.failed("open", err)
 	}
 	l.inode, l.size = inode(st), st.Size()
+	if l.begins, err = begins(f); err != nil {
+		return nil, l.failed("open", err)
+	}
 	return l, nil
 }
 

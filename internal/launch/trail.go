@@ -78,7 +78,21 @@ func (r *run) record(done *bool, events ...audit.Event) error {
 	}
 	err := r.trail.log.Append(events...)
 	*done = err == nil
+	if err == nil {
+		err = r.marked(r.session.Marks().Add(events...))
+	}
 	return r.lost(err)
+}
+
+// marked is the error of a mark: without it a log that is moved away later would
+// leave gc in the dark.
+func (r *run) marked(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := asError(noState(err))
+	e.Reason = "events.sink"
+	return e
 }
 
 func (r *run) recordCreated() error {
@@ -130,6 +144,11 @@ func (r *run) recordEnd() error {
 		events = append(events, audit.Event{Type: audit.SessionLeaked})
 	case r.trail.created:
 		events = append(events, audit.Event{Type: audit.SessionDestroyed, Data: audit.Destroyed{Reason: r.reason()}})
+	}
+	if r.trail.log != nil && len(events) > 0 {
+		if err := r.session.Marks().Ended(); err != nil {
+			r.log.Debug("the end is not marked", "err", err) // gc will say that the launcher was lost
+		}
 	}
 	var done bool
 	err := r.record(&done, events...)

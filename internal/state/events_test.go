@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -25,11 +26,12 @@ func dead(t *testing.T, d *Dir, labels map[string]string, mayLose bool) string {
 	s := audit.Subject{SessionID: "dead", Tenant: "acme", Labels: labels, UID: 7}
 	ref := l.Ref(s)
 	ref.MayLose = mayLose
-	if err := l.Append(audit.Event{Type: audit.SessionCreated, Subject: s}, audit.Event{Type: audit.ExecStarted, Subject: s, ExecID: "1"}); err != nil {
-		t.Fatal(err)
-	}
 	made, err := d.Create(Record{ID: "dead", Events: &ref})
 	if err != nil {
+		t.Fatal(err)
+	}
+	events := []audit.Event{{Type: audit.SessionCreated, Subject: s}, {Type: audit.ExecStarted, Subject: s, ExecID: "1"}}
+	if err := errors.Join(l.Append(events...), made.Marks().Add(events...)); err != nil {
 		t.Fatal(err)
 	}
 	made.Abandon()
@@ -71,6 +73,22 @@ func TestReapWritesEvents(t *testing.T) {
 				t.Errorf("%s: %.300s", typ, l)
 			}
 		}
+	}
+}
+
+// The log was moved away while the jail lived: its directory knows what was begun.
+func TestReapMovedLog(t *testing.T) {
+	d := open(t)
+	path := dead(t, d, nil, false)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if leaks, err := d.Reap(t.Context(), false); err != nil || len(leaks) != 1 || !leaks[0].Removed {
+		t.Fatalf("%+v %v", leaks, err)
+	}
+	got := lines(t, path)
+	if len(got) != 3 || !strings.Contains(got[0], `"exec.finished"`) || !strings.Contains(got[0], `"execId":"1"`) || !strings.Contains(got[2], `"session.destroyed"`) {
+		t.Errorf("%q", got)
 	}
 }
 

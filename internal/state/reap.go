@@ -80,7 +80,7 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 	}
 	if l.Record != nil && l.Record.Events != nil {
 		// Before the directory goes: it alone says that something is owed.
-		if err := l.Record.Events.Reap(l.Record.CreatedAt); err != nil {
+		if err := l.Record.Events.Reap(l.Record.CreatedAt, marks(filepath.Join(path, "priv"))); err != nil {
 			if !l.Record.Events.MayLose {
 				l.Err = err.Error()
 				return l, true
