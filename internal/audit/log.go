@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/trust"
 )
 
 // A Log is a file that is appended to. No descriptor is held between two records:
@@ -132,6 +133,9 @@ func (l *Log) open() (*os.File, error) { return l.openFile(l.path, unix.O_APPEND
 func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, error) {
 	flags |= unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Open(path, flags, 0o600)
+	if err == unix.ELOOP {
+		return nil, refused(path, "is a symbolic link: nobody can say whose file it will name next", "rm "+trust.Quote(path)+", or name the file itself with [events] path in the policy")
+	}
 	if err != nil {
 		return nil, l.failed("open", &os.PathError{Op: "open", Path: path, Err: err})
 	}
@@ -148,7 +152,7 @@ func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, erro
 	case int(st.Uid) != os.Geteuid():
 		e = refused(path, fmt.Sprintf("is owned by uid %d, not by uid %d", st.Uid, os.Geteuid()), "each user who runs jailer needs an event log of his own")
 	case st.Mode&forbidden != 0:
-		e = refused(path, fmt.Sprintf("is open to others (mode %04o)", st.Mode&0o7777), fmt.Sprintf("chmod %04o %s", st.Mode&0o7777&^forbidden, path))
+		e = refused(path, fmt.Sprintf("is open to others (mode %04o)", st.Mode&0o7777), fmt.Sprintf("chmod %04o %s", st.Mode&0o7777&^forbidden, trust.Quote(path)))
 	default:
 		return f, nil
 	}
@@ -156,25 +160,42 @@ func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, erro
 	return nil, e
 }
 
-// checkDir: who may write to the directory can put another file in the log's place.
+// checkDir: who may write to a directory on the way can put another file in the
+// log's place, and who made a link on it says where it is.
 func (l *Log) checkDir() error {
 	if !filepath.IsAbs(l.path) {
 		return refused(l.path, "is no absolute path", "")
 	}
 	dir := filepath.Dir(l.path)
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		e := refused(dir, "can't be the directory of the event log", fmt.Sprintf("install -d -m 0750 %s", dir))
+	err := trust.Rules{Owners: []int{0, os.Geteuid()}, Links: true, Sticky: true, Userns: true}.Path(dir)
+	if err == nil {
+		var st unix.Stat_t
+		if err = unix.Stat(dir, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			err = unix.ENOTDIR
+		}
+	}
+	b, breach := errors.AsType[*trust.Breach](err)
+	switch {
+	case err == nil:
+		return nil
+	case breach:
+		return refused(b.Path, b.Reason, "name a directory of its own with [events] path in the policy: "+ownDir())
+	case !errors.Is(err, os.ErrNotExist):
+		e := refused(dir, "can't be the directory of the event log", "")
 		e.Err = err
 		return e
 	}
-	if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return refused(dir, fmt.Sprintf("is owned by uid %d, neither root nor the caller", st.Uid), "keep the event log in a directory of your own")
+	e := refused(dir, "can't be the directory of the event log", "install -d -m 0750 "+trust.Quote(dir))
+	e.Err = err
+	return e
+}
+
+// ownDir makes a directory that nobody else writes to, nor above it.
+func ownDir() string {
+	if os.Geteuid() == 0 {
+		return "install -d -m 0750 /var/log/jailer"
 	}
-	if st.Mode&0o022 != 0 {
-		return refused(dir, fmt.Sprintf("is writable by others (mode %04o)", st.Mode&0o7777), fmt.Sprintf("chmod go-w %s", dir))
-	}
-	return nil
+	return `install -d -m 0750 "$HOME/.local/state/jailer"`
 }
 
 // failed gives an error its reason, unless it has one.

@@ -228,8 +228,8 @@ func TestOpenRefuses(t *testing.T) {
 		want    string
 	}{
 		{"a FIFO", func(t *testing.T, p place) { unix.Mkfifo(p.path, 0o600) }, "regular"},
-		{"a link", func(t *testing.T, p place) { os.Symlink("other", p.path) }, "too many levels"},
-		{"a link as lock", func(t *testing.T, p place) { os.Symlink("other", p.path+".lock") }, "too many levels"},
+		{"a link", func(t *testing.T, p place) { os.Symlink("other", p.path) }, "is a symbolic link"},
+		{"a link as lock", func(t *testing.T, p place) { os.Symlink("other", p.path+".lock") }, "ndjson.lock, or name the file itself"},
 		{"a directory", func(t *testing.T, p place) { os.Mkdir(p.path, 0o700) }, "directory"},
 		{"readable by others", file(0o644, ""), "open to others"},
 		{"writable by its group", file(0o660, ""), "open to others"},
@@ -237,6 +237,16 @@ func TestOpenRefuses(t *testing.T) {
 		{"all zero", file(0o600, string(make([]byte, 8192))), "no event log"},
 		{"a lock that others could take", func(t *testing.T, p place) { os.WriteFile(p.path+".lock", nil, 0o644) }, "open to others"},
 		{"a directory of others", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777) }, "writable by others"},
+		{"a directory of others above", func(t *testing.T, p place) { os.Chmod(filepath.Dir(p.dir), 0o777) }, "writable by others (mode 0777)"},
+		{"a sticky directory", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777|os.ModeSticky) }, "name a directory of its own"},
+		{"another owner's above", func(t *testing.T, p place) { need.Root(t); os.Chown(filepath.Dir(p.dir), 54321, 54321) }, "owned by uid 54321"},
+		{"another's link above", func(t *testing.T, p place) {
+			need.Root(t)
+			real := p.dir + ".real"
+			if err := errors.Join(os.Rename(p.dir, real), os.Symlink(real, p.dir), os.Lchown(p.dir, 54321, 54321)); err != nil {
+				t.Fatal(err)
+			}
+		}, "owned by uid 54321"},
 		{"no directory", func(t *testing.T, p place) { os.Remove(p.dir) }, "install -d"},
 		{"another owner's", func(t *testing.T, p place) {
 			need.Root(t)
@@ -261,7 +271,23 @@ func TestOpenRefuses(t *testing.T) {
 			if !ok || e.Reason != "events.sink" || e.Hint == "" || !strings.Contains(e.Error()+e.Hint, c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
+			if strings.Contains(e.Hint, "go-w") || strings.Contains(c.name, "link") && (e.Retryable || strings.Contains(e.Hint, "make room")) {
+				t.Errorf("hint %q, retryable %v", e.Hint, e.Retryable)
+			}
 		})
+	}
+	// A link of the caller's own is followed, below a directory of root's such as /tmp too.
+	own := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(filepath.Join(own, "events.ndjson")); err != nil {
+		t.Errorf("the caller's own link: %v", err)
+	}
+	// The commands of hints are for a shell.
+	_, err := Open("/tmp/no such $(dir)/events.ndjson")
+	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Hint != "install -d -m 0750 '/tmp/no such $(dir)'" {
+		t.Errorf("%#v", err)
 	}
 	if _, err := Open("relative"); err == nil {
 		t.Error("a relative path is taken")

@@ -62,7 +62,8 @@ func (r Ref) Reap(createdAt time.Time, marks Marks) error {
 		if err := l.write(f, t, missing); err != nil {
 			return err
 		}
-		return marks.Add(missing...)
+		_ = marks.Add(missing...) // the directory goes next; if not, the log itself says it
+		return nil
 	})
 }
 
