@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,9 @@ type Log struct {
 // lockWait bounds the wait for the other writers, who need microseconds each.
 const lockWait = 5 * time.Second
 
+// lockGrace is waited whatever happens: a log that is busy is not one that is held.
+const lockGrace = 100 * time.Millisecond
+
 // Open judges the directory and the file at path, and makes the file. It must be
 // the caller's own, regular, mode 0640 or less, in a directory that nobody but
 // the caller or root can write to. The *jailer.Error has the reason events.sink.
@@ -53,14 +57,15 @@ func Open(path string) (*Log, error) {
 }
 
 // Append writes the events, all of them or none, each with its place in the file.
-// The *jailer.Error has the reason events.sink.
-func (l *Log) Append(events ...Event) error {
-	return l.locked(func(f *os.File, t tail) error { return l.write(f, t, events) })
+// The *jailer.Error has the reason events.sink. The end of ctx ends the wait for
+// other writers alone, and not at once.
+func (l *Log) Append(ctx context.Context, events ...Event) error {
+	return l.locked(ctx, func(f *os.File, t tail) error { return l.write(f, t, events) })
 }
 
 // locked calls do with the file, while no other process writes to it.
-func (l *Log) locked(do func(*os.File, tail) error) error {
-	lock, err := l.lock()
+func (l *Log) locked(ctx context.Context, do func(*os.File, tail) error) error {
+	lock, err := l.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,26 +109,47 @@ func (l *Log) write(f *os.File, t tail, events []Event) error {
 
 // lock takes the lock, a file of its own: whoever can read the log, but is not its
 // owner, could otherwise hold every run up (flock(2) asks for no right to write).
-func (l *Log) lock() (*os.File, error) {
+func (l *Log) lock(ctx context.Context) (*os.File, error) {
 	path := l.path + ".lock"
 	f, err := l.openFile(path, 0, 0o077)
 	if err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(lockWait)
+	began := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 2*time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return f, nil
-		case err != unix.EWOULDBLOCK && err != unix.EINTR:
-		case time.Now().Before(deadline):
-			time.Sleep(pause)
+		case err == unix.EINTR:
 			continue
+		case err == unix.EWOULDBLOCK:
+			waited := time.Since(began)
+			if waited < lockGrace {
+				time.Sleep(pause)
+				continue
+			}
+			if waited < lockWait && sleep(ctx, pause) {
+				continue
+			}
+			f.Close()
+			return nil, heldBy(ctx, path)
 		}
 		f.Close()
 		return nil, l.failed("lock", &os.PathError{Op: "flock", Path: path, Err: err})
 	}
+}
+
+// ErrLocked is in the error of a log that another process kept locked.
+var ErrLocked = errors.New("locked")
+
+func heldBy(ctx context.Context, path string) error {
+	e := refused(path, "another process holds the lock of the event log", "fuser -v "+trust.Quote(path))
+	e.Op, e.Err, e.Retryable = "events.lock", ErrLocked, true
+	if ctx.Err() != nil {
+		e.Message += ", and the wait for it was ended"
+	}
+	return e
 }
 
 func (l *Log) open() (*os.File, error) { return l.openFile(l.path, unix.O_APPEND, 0o027) }

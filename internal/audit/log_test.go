@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -167,7 +168,7 @@ func TestNoRoom(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &low); err != nil {
 		t.Fatal(err)
 	}
-	err := l.Append(event(ExecStarted, "a"))
+	err := l.Append(t.Context(), event(ExecStarted, "a"))
 	if err2 := unix.Setrlimit(unix.RLIMIT_FSIZE, &lim); err2 != nil {
 		t.Fatal(err2)
 	}
@@ -196,9 +197,17 @@ func TestLockIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err = l.Append(event(ExecStarted, "a"))
-	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !errors.Is(err, unix.EWOULDBLOCK) {
-		t.Errorf("%v after %v", err, time.Since(began))
+	err = l.Append(t.Context(), event(ExecStarted, "a"))
+	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !errors.Is(err, ErrLocked) ||
+		!e.Retryable || !strings.Contains(e.Message, "another process") || e.Hint != "fuser -v "+l.path+".lock" {
+		t.Errorf("%#v after %v", err, time.Since(began))
+	}
+	// Whoever waits may be told to stop.
+	began = time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := l.Append(ctx, event(ExecStarted, "a")); !errors.Is(err, ErrLocked) || time.Since(began) > lockWait/2 {
+		t.Errorf("told to stop: %v after %v", err, time.Since(began))
 	}
 	// Who may read the log, and only read, holds nobody up.
 	f.Close()
@@ -265,7 +274,7 @@ func TestOpenRefuses(t *testing.T) {
 			c.arrange(t, p)
 			l, err := Open(p.path)
 			if err == nil {
-				err = l.Append(event(SessionCreated, "a"))
+				err = l.Append(t.Context(), event(SessionCreated, "a"))
 			}
 			e, ok := errors.AsType[*jailer.Error](err)
 			if !ok || e.Reason != "events.sink" || e.Hint == "" || !strings.Contains(e.Error()+e.Hint, c.want) {
@@ -325,7 +334,7 @@ func FuzzTail(f *testing.F) {
 		file.Write(junk)
 		file.Close()
 		next := &Log{path: l.path}
-		if err := next.Append(event(ExecStarted, "b")); err != nil {
+		if err := next.Append(t.Context(), event(ExecStarted, "b")); err != nil {
 			return
 		}
 		file, err = os.Open(l.path)

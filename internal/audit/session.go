@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"encoding/hex"
 	"io"
 	"os"
@@ -32,12 +33,12 @@ func (l *Log) Ref(s Subject) Ref {
 // reaped. The log and the marks say what was written already, perhaps into a file
 // that was moved away since. The log is locked meanwhile, so that each record comes
 // once, however often collectors are killed on the way.
-func (r Ref) Reap(createdAt time.Time, marks Marks) error {
+func (r Ref) Reap(ctx context.Context, createdAt time.Time, marks Marks) error {
 	l, err := Open(r.Path)
 	if err != nil {
 		return err
 	}
-	return l.locked(func(f *os.File, t tail) error {
+	return l.locked(ctx, func(f *os.File, t tail) error {
 		from, err := r.from(f)
 		if err != nil {
 			return err

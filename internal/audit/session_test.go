@@ -77,7 +77,7 @@ func TestReap(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if err := ref.Reap(time.Now(), marks); err != nil {
+				if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 					t.Fatal(err)
 				}
 				check(c.want)
@@ -101,7 +101,7 @@ func TestReapIsKilled(t *testing.T) {
 	add(t, l, event(SessionCreated, "x"), started)
 	before := content(t, l)
 	marks := noMarks(t)
-	if err := ref.Reap(time.Now(), marks); err != nil {
+	if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 		t.Fatal(err)
 	}
 	written := strings.TrimPrefix(content(t, l), before)
@@ -109,7 +109,7 @@ func TestReapIsKilled(t *testing.T) {
 		if err := os.WriteFile(l.path, []byte(before+written[:cut]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := ref.Reap(time.Now(), noMarks(t)); err != nil {
+		if err := ref.Reap(t.Context(), time.Now(), noMarks(t)); err != nil {
 			t.Fatal(err)
 		}
 		records, _ := read(t, l.path)
@@ -139,7 +139,7 @@ func TestReapOtherFile(t *testing.T) {
 			err := os.Truncate(l.path, 0)
 			next := &Log{path: l.path}
 			for range 30 {
-				err = errors.Join(err, next.Append(event(SessionCreated, "later")))
+				err = errors.Join(err, next.Append(t.Context(), event(SessionCreated, "later")))
 			}
 			return err
 		},
@@ -179,7 +179,7 @@ func TestReapOtherFile(t *testing.T) {
 				}
 				write(c.after)
 				for range 2 {
-					if err := own.Reap(time.Now(), marks); err != nil {
+					if err := own.Reap(t.Context(), time.Now(), marks); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -214,7 +214,7 @@ func TestReapAfterEnd(t *testing.T) {
 	ref, marks := begin(t, l, Subject{SessionID: "x"}), noMarks(t)
 	started := Event{Type: ExecStarted, ExecID: "1", Subject: Subject{SessionID: "x"}}
 	add(t, l, event(SessionCreated, "x"), started)
-	if err := errors.Join(marks.Add(event(SessionCreated, "x"), started), marks.Ended(), ref.Reap(time.Now(), marks)); err != nil {
+	if err := errors.Join(marks.Add(event(SessionCreated, "x"), started), marks.Ended(), ref.Reap(t.Context(), time.Now(), marks)); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, l); !strings.Contains(got, `"reason":"events.lost"`) || strings.Contains(got, "launcher.lost") {
@@ -237,7 +237,7 @@ func TestReapLongerFile(t *testing.T) {
 	add(t, l, event(SessionCreated, "other"))
 	marks := noMarks(t)
 	for range 2 {
-		if err := ref.Reap(time.Now(), marks); err != nil {
+		if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 			t.Fatal(err)
 		}
 	}
