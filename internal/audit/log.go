@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,6 +57,39 @@ func Open(path string) (*Log, error) {
 	return l, nil
 }
 
+// Check says whether Open and Append would take the log at path, which it leaves as
+// it is, or not there. What only a write shows, as a full disk, it can't tell.
+func Check(path string) error {
+	l := &Log{path: path}
+	if err := l.checkDir(); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		path      string
+		forbidden uint32
+	}{{path, logForbids}, {path + ".lock", lockForbids}} {
+		f, err := l.openFile(file.path, unix.O_RDWR, file.forbidden)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			dir := filepath.Dir(path)
+			if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+				return l.failed("open", &os.PathError{Op: "create a file in", Path: dir, Err: err})
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		if file.path == path {
+			_, err = readTail(f)
+		}
+		f.Close()
+		if err != nil {
+			return l.failed("open", err)
+		}
+	}
+	return nil
+}
+
 // Append writes the events, all of them or none, each with its place in the file.
 // The *jailer.Error has the reason events.sink. The end of ctx ends the wait for
 // other writers alone, and not at once.
@@ -89,6 +123,9 @@ func (l *Log) write(f *os.File, t tail, events []Event) error {
 		buf = append(buf, '\n')
 	}
 	seq := max(t.seq, l.last)
+	if seq > math.MaxInt64-int64(len(events)) {
+		return refused(l.path, fmt.Sprintf("ends with seq %d, which can't rise: somebody forged it", seq), "mv "+trust.Quote(l.path)+" "+trust.Quote(l.path+".forged"))
+	}
 	now := time.Now()
 	for _, e := range events {
 		seq++
@@ -111,7 +148,7 @@ func (l *Log) write(f *os.File, t tail, events []Event) error {
 // owner, could otherwise hold every run up (flock(2) asks for no right to write).
 func (l *Log) lock(ctx context.Context) (*os.File, error) {
 	path := l.path + ".lock"
-	f, err := l.openFile(path, 0, 0o077)
+	f, err := l.openFile(path, unix.O_RDWR|unix.O_CREAT, lockForbids)
 	if err != nil {
 		return nil, err
 	}
@@ -152,12 +189,20 @@ func heldBy(ctx context.Context, path string) error {
 	return e
 }
 
-func (l *Log) open() (*os.File, error) { return l.openFile(l.path, unix.O_APPEND, 0o027) }
+func (l *Log) open() (*os.File, error) {
+	return l.openFile(l.path, unix.O_RDWR|unix.O_CREAT|unix.O_APPEND, logForbids)
+}
+
+// The bits that the two files must not have.
+const (
+	logForbids  = 0o027
+	lockForbids = 0o077
+)
 
 // openFile opens a file of the log's and judges what was opened, not what the path
 // may name a moment later. O_NONBLOCK: a FIFO would wait for a reader.
 func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, error) {
-	flags |= unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Open(path, flags, 0o600)
 	if err == unix.ELOOP {
 		return nil, refused(path, "is a symbolic link: nobody can say whose file it will name next", "rm "+trust.Quote(path)+", or name the file itself with [events] path in the policy")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -272,6 +273,11 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.arrange(t, p)
+			before := names(t, filepath.Dir(p.dir))
+			check := Check(p.path)
+			if after := names(t, filepath.Dir(p.dir)); after != before {
+				t.Errorf("looking changed %s to %s", before, after)
+			}
 			l, err := Open(p.path)
 			if err == nil {
 				err = l.Append(t.Context(), event(SessionCreated, "a"))
@@ -279,6 +285,9 @@ func TestOpenRefuses(t *testing.T) {
 			e, ok := errors.AsType[*jailer.Error](err)
 			if !ok || e.Reason != "events.sink" || e.Hint == "" || !strings.Contains(e.Error()+e.Hint, c.want) {
 				t.Errorf("%v, want %q", err, c.want)
+			}
+			if check == nil || ok && check.Error() != err.Error() && c.name != "read-only" {
+				t.Errorf("foretold: %v, was: %v", check, err)
 			}
 			if strings.Contains(e.Hint, "go-w") || strings.Contains(c.name, "link") && (e.Retryable || strings.Contains(e.Hint, "make room")) {
 				t.Errorf("hint %q, retryable %v", e.Hint, e.Retryable)
@@ -307,6 +316,42 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, l, event(SessionCreated, "a"))
+}
+
+// names are all files below dir.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var out []string
+	filepath.WalkDir(dir, func(p string, _ os.DirEntry, _ error) error { out = append(out, p); return nil })
+	return strings.Join(out, " ")
+}
+
+// Check makes nothing, takes what is there, and what can be made.
+func TestCheck(t *testing.T) {
+	l := open(t)
+	add(t, l, event(SessionCreated, "a"))
+	if err := Check(l.path); err != nil {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	if err := Check(filepath.Join(dir, "events.ndjson")); err != nil || names(t, dir) != dir {
+		t.Errorf("%v, made %s", err, names(t, dir))
+	}
+}
+
+// A forged seq must not make the next one negative, nor the log one without an end.
+func TestSeqDoesNotRise(t *testing.T) {
+	for _, last := range []int64{math.MaxInt64, math.MaxInt64 - 1} {
+		l := open(t)
+		forged := fmt.Sprintf(`{"v":1,"seq":%d,"type":"x"}`+"\n", last)
+		if err := os.WriteFile(l.path, []byte(forged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := l.Append(t.Context(), event(ExecStarted, "a"), event(ExecFinished, "a"))
+		if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !strings.HasPrefix(e.Hint, "mv ") || content(t, l) != forged {
+			t.Errorf("%d: %#v, left %q", last, err, content(t, l))
+		}
+	}
 }
 
 func readOnly(t *testing.T, dir string) {

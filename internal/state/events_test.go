@@ -158,6 +158,28 @@ func TestReapLockedLog(t *testing.T) {
 	}
 }
 
+// A reader makes nothing, and finds what a writer made.
+func TestFindEvents(t *testing.T) {
+	at := t.TempDir() + "/state"
+	p, err := FindEvents(at, "")
+	if _, gone := os.Lstat(at); err != nil || gone == nil {
+		t.Fatalf("%v; the directory was made", err)
+	}
+	d, err := Open(at, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := d.EventsPath(); err != nil || p != want {
+		t.Errorf("%s, want %s: %v", p, want, err)
+	}
+	if err := os.Chmod(at+"/.priv", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindEvents(at, ""); err == nil {
+		t.Error("a log in a directory of others is found")
+	}
+}
+
 func TestEventsPathRefuses(t *testing.T) {
 	d := open(t)
 	if err := os.Symlink(t.TempDir(), d.Path+"/.priv"); err != nil {
