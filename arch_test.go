@@ -39,7 +39,7 @@ var imports = map[string][]string{
 	"internal/stream":      {"."},
 	"internal/audit":       {".", "internal/stream", "internal/trust"},
 	"internal/state":       {"cgroup", "internal/audit"},
-	"internal/host":        {"cgroup", "netns", "seccomp", "internal/apparmor"},
+	"internal/host":        {".", "cgroup", "netns", "seccomp", "internal/apparmor", "internal/audit"},
 	"internal/terminal":    {},
 	"internal/usermanager": {},
 	"internal/launch": {
