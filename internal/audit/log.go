@@ -250,7 +250,7 @@ func (l *Log) checkDir() error {
 	case err == nil:
 		return nil
 	case breach:
-		return refused(b.Path, b.Reason, "name a directory of its own with [events] path in the policy: "+ownDir())
+		return refused(b.Path, b.Reason, narrow(b)+"name a directory of its own with [events] path in the policy: "+ownDir())
 	case !errors.Is(err, os.ErrNotExist):
 		e := refused(dir, "can't be the directory of the event log", "")
 		e.Err = err
@@ -261,10 +261,19 @@ func (l *Log) checkDir() error {
 	return e
 }
 
+// narrow is a hint where the directory is a user's own. One of root's may be what
+// others work in, as /tmp or /var/log.
+func narrow(b *trust.Breach) string {
+	if !b.Shared || b.Sticky || b.UID == 0 || b.UID != os.Geteuid() {
+		return ""
+	}
+	return "chmod go-w " + trust.Quote(b.Path) + ", or "
+}
+
 // ownDir makes a directory that nobody else writes to, nor above it.
 func ownDir() string {
 	if os.Geteuid() == 0 {
-		return "install -d -m 0750 /var/log/jailer"
+		return "install -d -m 0750 /var/lib/jailer" // /var/log is its group's in Ubuntu
 	}
 	return `install -d -m 0750 "$HOME/.local/state/jailer"`
 }

@@ -128,7 +128,7 @@ func (r *run) patience() (context.Context, func()) {
 // marked is the error of a mark: without it a log that is moved away later would
 // leave gc in the dark.
 func (r *run) marked(err error) error {
-	if err == nil {
+	if err == nil || r.over() { // at the end the directory goes next
 		return nil
 	}
 	e := asError(noState(err))

@@ -25,7 +25,9 @@ type Rules struct {
 type Breach struct {
 	Path   string
 	Reason string
-	Shared bool // a directory that others may write to
+	UID    int  // its owner
+	Shared bool // others may write to it
+	Sticky bool
 }
 
 func (b *Breach) Error() string { return b.Path + ": " + b.Reason }
@@ -84,13 +86,13 @@ func (r Rules) step(p, rest string) error {
 	uid, mode := int(st.Uid), st.Mode
 	switch {
 	case !slices.Contains(r.Owners, uid) && !(i.IsDir() && rest != "" && r.Userns && unmapped(uid)):
-		return &Breach{Path: p, Reason: fmt.Sprintf("is owned by uid %d, neither root nor the caller", uid)}
+		return &Breach{Path: p, Reason: fmt.Sprintf("is owned by uid %d, neither root nor the caller", uid), UID: uid}
 	case mode&unix.S_IFMT == unix.S_IFLNK:
 		if !r.Links {
-			return &Breach{Path: p, Reason: "is a symbolic link"}
+			return &Breach{Path: p, Reason: "is a symbolic link", UID: uid}
 		}
 	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0 && uid == 0):
-		return &Breach{Path: p, Reason: fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777), Shared: true}
+		return &Breach{Path: p, Reason: fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777), UID: uid, Shared: true, Sticky: mode&unix.S_ISVTX != 0}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -355,29 +356,35 @@ func TestEventsSinkFull(t *testing.T) {
 	})
 }
 
+// killedAtWork kills the launcher of a command that runs.
+func killedAtWork(t *testing.T, c *jail.Caller, log, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+	defer cancel()
+	cmd := c.Command(ctx, "run", "--id", id, "--timeout", "300s", "--", "sh", "-c", "echo at it; sleep 300")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started := make([]byte, len("at it"))
+	_, err = io.ReadFull(out, started)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if b, _ := os.ReadFile(log); err != nil || !strings.Contains(string(b), "exec.started") {
+		t.Fatalf("never started: %v", err)
+	}
+}
+
 // The log is moved away while a jail lives whose launcher is then killed: the new one
 // has the end of what the old one began.
 func TestEventsMovedAway(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
 		log := c.File(t, "events.ndjson", "")
 		strict := sinkPolicy(t, c, log, "fail")
-		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
-		defer cancel()
-		ready := filepath.Join(c.Home, "moved-pid")
-		cmd := strict.Command(ctx, "run", "--id", sinkID(c)+"m", "--pid-file", ready, "--", "sleep", "300")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		started := jail.Eventually(need.Time(time.Minute), func() bool {
-			b, _ := os.ReadFile(log)
-			return strings.Contains(string(b), "exec.started")
-		})
-		time.Sleep(100 * time.Millisecond) // the mark follows the record
-		cmd.Process.Kill()
-		cmd.Wait()
-		if !started {
-			t.Fatal("never started")
-		}
+		killedAtWork(t, strict, log, sinkID(c)+"m")
 		if err := os.Rename(log, log+".1"); err != nil {
 			t.Fatal(err)
 		}
@@ -400,20 +407,7 @@ func TestEventsSinkGone(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
 		log := c.File(t, "events.ndjson", "")
 		strict := sinkPolicy(t, c, log, "fail")
-		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
-		defer cancel()
-		cmd := strict.Command(ctx, "run", "--id", sinkID(c)+"1", "--timeout", "300s", "--", "sleep", "300")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if !jail.Eventually(need.Time(time.Minute), func() bool {
-			b, _ := os.ReadFile(log)
-			return strings.Contains(string(b), "exec.started")
-		}) {
-			t.Fatal("never started")
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
+		killedAtWork(t, strict, log, sinkID(c)+"1")
 		if err := os.Chmod(log, 0o606); err != nil {
 			t.Fatal(err)
 		}
