@@ -91,7 +91,7 @@ func (r Rules) step(p, rest string) error {
 		if !r.Links {
 			return &Breach{Path: p, Reason: "is a symbolic link", UID: uid}
 		}
-	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0 && uid == 0):
+	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0 && (uid == 0 || r.Userns && unmapped(uid))):
 		return &Breach{Path: p, Reason: fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777), UID: uid, Shared: true, Sticky: mode&unix.S_ISVTX != 0}
 	}
 	return nil

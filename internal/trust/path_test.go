@@ -2,9 +2,12 @@ package trust
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jailer-project/jailer/test/need"
@@ -59,6 +62,51 @@ func TestPath(t *testing.T) {
 	})
 	if b, err := os.ReadFile("/proc/self/uid_map"); err == nil && strings.Contains(string(b), "4294967295") && unmapped(65534) {
 		t.Error("every uid of this namespace has an id, and one is said to have none")
+	}
+}
+
+// TestMain doubles as a process of another user namespace.
+func TestMain(m *testing.M) {
+	if p := os.Getenv("TRUST_TEST_PATH"); p != "" {
+		fmt.Print(Rules{Owners: []int{0, os.Geteuid()}, Links: true, Sticky: true, Userns: os.Getenv("TRUST_TEST_USERNS") != ""}.Path(p))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// In a user namespace the host's root, whose / and /tmp are on every way, has no id.
+func TestUserNamespace(t *testing.T) {
+	need.Root(t)
+	const uid = 54321
+	dir, err := os.MkdirTemp("", "trust-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, own, mapped := dir+"/test", dir+"/own", dir+"/mapped"
+	b, err := os.ReadFile("/proc/self/exe")
+	if err = errors.Join(err, os.WriteFile(program, b, 0o755), os.Mkdir(own, 0o700), os.Mkdir(mapped, 0o755),
+		os.Mkdir(mapped+"/own", 0o755), os.Chmod(dir, 0o755), os.Chown(own, uid, uid), os.Chown(mapped, uid+1, uid), os.Chown(mapped+"/own", uid, uid)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, userns, want string }{
+		{own, "1", "<nil>"},
+		{own, "", "/: is owned by uid 65534"},
+		{dir, "1", "is owned by uid 65534"}, // the end of the way must be the caller's
+		{mapped + "/own", "1", "mapped: is owned by uid 1,"},
+	} {
+		cmd := exec.Command(program)
+		cmd.Dir = "/"
+		cmd.Env = []string{"TRUST_TEST_PATH=" + c.path, "TRUST_TEST_USERNS=" + c.userns}
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 2}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+			Credential: &syscall.Credential{Uid: 0, Gid: 0},
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %s %v, want %q", c.path, out, err, c.want)
+		}
 	}
 }
 
