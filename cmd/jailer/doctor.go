@@ -124,6 +124,7 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 		Rootfs:     plan.Rootfs.Name, RootPath: plan.Rootfs.Path,
 		Require:  plan.Require,
 		StateDir: a.stateDir, RuntimeDir: a.xdg,
+		Events: p.Events.Path, EventsNeeded: p.Events.OnError == policy.SinkFail,
 		Build: host.Build{Seccomp: container.SeccompBuilt},
 		CheckUIDRange: func(passwd, subuid []byte) (reason, hint string) {
 			err := policy.CheckUIDRange(plan.UIDRange, passwd, subuid)

@@ -112,6 +112,9 @@ func (a *app) events(f *eventsFlags, policyGiven bool) error {
 	if errors.Is(err, unix.EPIPE) {
 		return nil // the reader has had enough: head(1)
 	}
+	if e, ok := errors.AsType[*jailer.Error](err); ok {
+		return e
+	}
 	if err != nil {
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "events", Err: err}
 	}
@@ -127,11 +130,7 @@ func (a *app) eventsPath(file string) (string, error) {
 	if p.Events.Path != "" {
 		return p.Events.Path, nil
 	}
-	dir, err := state.Open(a.stateDir, a.xdg)
-	if err != nil {
-		return "", &jailer.Error{Code: jailer.CodeInternal, Op: "state", Err: err}
-	}
-	path, err := dir.EventsPath()
+	path, err := state.FindEvents(a.stateDir, a.xdg)
 	if err != nil {
 		return "", &jailer.Error{Code: jailer.CodeInternal, Op: "state", Err: err}
 	}

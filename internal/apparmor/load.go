@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/jailer-project/jailer/internal/trust"
 )
 
 // etc is where the boot loads profiles from (apparmor.service).
@@ -87,20 +86,10 @@ func Install(name, text string) (string, error) {
 
 // Attachable refuses a program that somebody else than root could replace: its path
 // is what the launcher's profile is attached to, and the rights would be theirs.
-func Attachable(exe string) error { return attachable(os.Lstat, exe) }
-
-func attachable(lstat func(string) (fs.FileInfo, error), exe string) error {
-	for p := exe; ; p = path.Dir(p) {
-		st, err := lstat(p)
-		if err != nil {
-			return err
-		}
-		sys, ok := st.Sys().(*syscall.Stat_t)
-		if !ok || sys.Uid != 0 || st.Mode()&0o022 != 0 || st.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s belongs to another user than root, or others can write to it", p)
-		}
-		if p == "/" || p == "." {
-			return nil
-		}
+func Attachable(exe string) error {
+	err := trust.Rules{Owners: []int{0}}.Path(exe)
+	if b, ok := errors.AsType[*trust.Breach](err); ok {
+		return fmt.Errorf("%s belongs to another user than root, or others can write to it: it %s", b.Path, b.Reason)
 	}
+	return err
 }

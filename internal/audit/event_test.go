@@ -78,7 +78,7 @@ func TestLineTooLong(t *testing.T) {
 		t.Error(err)
 	}
 	l := open(t)
-	if l.Append(event(ExecStarted, "a"), e) == nil || content(t, l) != "" {
+	if l.Append(t.Context(), event(ExecStarted, "a"), e) == nil || content(t, l) != "" {
 		t.Errorf("half of what was to be written: %q", content(t, l))
 	}
 }

@@ -2,9 +2,11 @@ package audit
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -167,7 +169,7 @@ func TestNoRoom(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &low); err != nil {
 		t.Fatal(err)
 	}
-	err := l.Append(event(ExecStarted, "a"))
+	err := l.Append(t.Context(), event(ExecStarted, "a"))
 	if err2 := unix.Setrlimit(unix.RLIMIT_FSIZE, &lim); err2 != nil {
 		t.Fatal(err2)
 	}
@@ -196,9 +198,17 @@ func TestLockIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err = l.Append(event(ExecStarted, "a"))
-	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !errors.Is(err, unix.EWOULDBLOCK) {
-		t.Errorf("%v after %v", err, time.Since(began))
+	err = l.Append(t.Context(), event(ExecStarted, "a"))
+	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !errors.Is(err, ErrLocked) ||
+		!e.Retryable || !strings.Contains(e.Message, "another process") || e.Hint != "fuser -v "+l.path+".lock" {
+		t.Errorf("%#v after %v", err, time.Since(began))
+	}
+	// Whoever waits may be told to stop.
+	began = time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := l.Append(ctx, event(ExecStarted, "a")); !errors.Is(err, ErrLocked) || time.Since(began) > lockWait/2 {
+		t.Errorf("told to stop: %v after %v", err, time.Since(began))
 	}
 	// Who may read the log, and only read, holds nobody up.
 	f.Close()
@@ -228,8 +238,8 @@ func TestOpenRefuses(t *testing.T) {
 		want    string
 	}{
 		{"a FIFO", func(t *testing.T, p place) { unix.Mkfifo(p.path, 0o600) }, "regular"},
-		{"a link", func(t *testing.T, p place) { os.Symlink("other", p.path) }, "too many levels"},
-		{"a link as lock", func(t *testing.T, p place) { os.Symlink("other", p.path+".lock") }, "too many levels"},
+		{"a link", func(t *testing.T, p place) { os.Symlink("other", p.path) }, "is a symbolic link"},
+		{"a link as lock", func(t *testing.T, p place) { os.Symlink("other", p.path+".lock") }, "ndjson.lock, or name the file itself"},
 		{"a directory", func(t *testing.T, p place) { os.Mkdir(p.path, 0o700) }, "directory"},
 		{"readable by others", file(0o644, ""), "open to others"},
 		{"writable by its group", file(0o660, ""), "open to others"},
@@ -237,6 +247,16 @@ func TestOpenRefuses(t *testing.T) {
 		{"all zero", file(0o600, string(make([]byte, 8192))), "no event log"},
 		{"a lock that others could take", func(t *testing.T, p place) { os.WriteFile(p.path+".lock", nil, 0o644) }, "open to others"},
 		{"a directory of others", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777) }, "writable by others"},
+		{"a directory of others above", func(t *testing.T, p place) { os.Chmod(filepath.Dir(p.dir), 0o777) }, "writable by others (mode 0777)"},
+		{"a sticky directory", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777|os.ModeSticky) }, "name a directory of its own"},
+		{"another owner's above", func(t *testing.T, p place) { need.Root(t); os.Chown(filepath.Dir(p.dir), 54321, 54321) }, "owned by uid 54321"},
+		{"another's link above", func(t *testing.T, p place) {
+			need.Root(t)
+			real := p.dir + ".real"
+			if err := errors.Join(os.Rename(p.dir, real), os.Symlink(real, p.dir), os.Lchown(p.dir, 54321, 54321)); err != nil {
+				t.Fatal(err)
+			}
+		}, "owned by uid 54321"},
 		{"no directory", func(t *testing.T, p place) { os.Remove(p.dir) }, "install -d"},
 		{"another owner's", func(t *testing.T, p place) {
 			need.Root(t)
@@ -253,15 +273,39 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.arrange(t, p)
+			before := names(t, filepath.Dir(p.dir))
+			check := Check(p.path)
+			if after := names(t, filepath.Dir(p.dir)); after != before {
+				t.Errorf("looking changed %s to %s", before, after)
+			}
 			l, err := Open(p.path)
 			if err == nil {
-				err = l.Append(event(SessionCreated, "a"))
+				err = l.Append(t.Context(), event(SessionCreated, "a"))
 			}
 			e, ok := errors.AsType[*jailer.Error](err)
 			if !ok || e.Reason != "events.sink" || e.Hint == "" || !strings.Contains(e.Error()+e.Hint, c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
+			if check == nil || ok && check.Error() != err.Error() && c.name != "read-only" {
+				t.Errorf("foretold: %v, was: %v", check, err)
+			}
+			if strings.Contains(e.Hint, "go-w") != (strings.Contains(c.name, "directory of others") && os.Geteuid() != 0) || strings.Contains(c.name, "link") && (e.Retryable || strings.Contains(e.Hint, "make room")) {
+				t.Errorf("hint %q, retryable %v", e.Hint, e.Retryable)
+			}
 		})
+	}
+	// A link of the caller's own is followed, below a directory of root's such as /tmp too.
+	own := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(filepath.Join(own, "events.ndjson")); err != nil {
+		t.Errorf("the caller's own link: %v", err)
+	}
+	// The commands of hints are for a shell.
+	_, err := Open("/tmp/no such $(dir)/events.ndjson")
+	if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Hint != "install -d -m 0750 '/tmp/no such $(dir)'" {
+		t.Errorf("%#v", err)
 	}
 	if _, err := Open("relative"); err == nil {
 		t.Error("a relative path is taken")
@@ -272,6 +316,42 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, l, event(SessionCreated, "a"))
+}
+
+// names are all files below dir.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var out []string
+	filepath.WalkDir(dir, func(p string, _ os.DirEntry, _ error) error { out = append(out, p); return nil })
+	return strings.Join(out, " ")
+}
+
+// Check makes nothing, takes what is there, and what can be made.
+func TestCheck(t *testing.T) {
+	l := open(t)
+	add(t, l, event(SessionCreated, "a"))
+	if err := Check(l.path); err != nil {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	if err := Check(filepath.Join(dir, "events.ndjson")); err != nil || names(t, dir) != dir {
+		t.Errorf("%v, made %s", err, names(t, dir))
+	}
+}
+
+// A forged seq must not make the next one negative, nor the log one without an end.
+func TestSeqDoesNotRise(t *testing.T) {
+	for _, last := range []int64{math.MaxInt64, math.MaxInt64 - 1} {
+		l := open(t)
+		forged := fmt.Sprintf(`{"v":1,"seq":%d,"type":"x"}`+"\n", last)
+		if err := os.WriteFile(l.path, []byte(forged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := l.Append(t.Context(), event(ExecStarted, "a"), event(ExecFinished, "a"))
+		if e, ok := errors.AsType[*jailer.Error](err); !ok || e.Reason != "events.sink" || !strings.HasPrefix(e.Hint, "mv ") || content(t, l) != forged {
+			t.Errorf("%d: %#v, left %q", last, err, content(t, l))
+		}
+	}
 }
 
 func readOnly(t *testing.T, dir string) {
@@ -299,7 +379,7 @@ func FuzzTail(f *testing.F) {
 		file.Write(junk)
 		file.Close()
 		next := &Log{path: l.path}
-		if err := next.Append(event(ExecStarted, "b")); err != nil {
+		if err := next.Append(t.Context(), event(ExecStarted, "b")); err != nil {
 			return
 		}
 		file, err = os.Open(l.path)

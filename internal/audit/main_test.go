@@ -27,7 +27,7 @@ func write(path, name string) {
 	l, err := Open(path)
 	for i := 0; err == nil; i++ {
 		id := fmt.Sprintf("%s-%d", name, i)
-		err = l.Append(Event{Type: ExecStarted, Subject: Subject{SessionID: id, Labels: map[string]string{"fill": strings.Repeat("x", 900)}}})
+		err = l.Append(context.Background(), Event{Type: ExecStarted, Subject: Subject{SessionID: id, Labels: map[string]string{"fill": strings.Repeat("x", 900)}}})
 		if err == nil {
 			fmt.Println(id)
 		}
@@ -53,7 +53,7 @@ func event(typ Type, id string) Event { return Event{Type: typ, Subject: Subject
 
 func add(t testing.TB, l *Log, events ...Event) {
 	t.Helper()
-	if err := l.Append(events...); err != nil {
+	if err := l.Append(context.Background(), events...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,14 +29,15 @@ const (
 )
 
 // Read calls each with every line of the log at path, in order, until it returns
-// an error. With follow it goes on with what is written later, also into a new
+// an error. The log must be one that the caller could write: anybody else's says what he
+// likes. With follow it goes on with what is written later, also into a new
 // file at path, until ctx ends. A log that isn't there is an empty one.
 //
 // Readers need no lock, nor the right to take it: a line without an end is looked
 // at again.
 func Read(ctx context.Context, path string, follow bool, each func(Line) error) error {
 	for {
-		f, err := openLog(path)
+		f, err := openOwn(path)
 		if err == nil {
 			r := &reader{f: f, each: each}
 			err = r.run(ctx, path, follow)
@@ -49,6 +50,15 @@ func Read(ctx context.Context, path string, follow bool, each func(Line) error) 
 			return nil
 		}
 	}
+}
+
+// openOwn judges the log as its writers do, and makes nothing.
+func openOwn(path string) (*os.File, error) {
+	l := &Log{path: path}
+	if err := l.checkDir(); err != nil {
+		return nil, err
+	}
+	return l.openFile(path, unix.O_RDONLY, logForbids)
 }
 
 func openLog(path string) (*os.File, error) {

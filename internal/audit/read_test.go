@@ -55,11 +55,12 @@ func TestReadEscapes(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Symlink("/dev/zero", link)); err != nil {
+	fifo, link, wide := filepath.Join(dir, "fifo"), filepath.Join(dir, "link"), filepath.Join(dir, "wide")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Symlink("/dev/zero", link),
+		os.WriteFile(wide, nil, 0o600), os.Chmod(wide, 0o602)); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{fifo, link, dir} {
+	for _, p := range []string{fifo, link, dir, wide} {
 		if err := Read(t.Context(), p, false, func(Line) error { return nil }); err == nil {
 			t.Errorf("%s is read", p)
 		}
@@ -67,6 +68,17 @@ func TestReadRefuses(t *testing.T) {
 	if err := Read(t.Context(), filepath.Join(dir, "none"), false, func(Line) error { return errors.New("a line") }); err != nil {
 		t.Errorf("none: %v", err)
 	}
+	t.Run("another's", func(t *testing.T) {
+		need.Root(t)
+		l := open(t)
+		if err := os.Chown(l.path, 54321, 54321); err != nil {
+			t.Fatal(err)
+		}
+		err := Read(t.Context(), l.path, false, func(Line) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "owned by uid 54321") {
+			t.Error(err)
+		}
+	})
 	stop := errors.New("stop")
 	l := open(t)
 	add(t, l, event(SessionCreated, "a"))

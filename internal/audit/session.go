@@ -1,6 +1,9 @@
 package audit
 
 import (
+	"context"
+	"encoding/hex"
+	"io"
 	"os"
 	"slices"
 	"syscall"
@@ -15,34 +18,35 @@ type Ref struct {
 	Path    string  `json:"path"`
 	MayLose bool    `json:"mayLose,omitempty"` // an event that can't be written is a warning
 	Inode   uint64  `json:"inode"`             // of the file in which the session begins
+	Begins  string  `json:"begins,omitempty"`  // how that file begins: an inode may be another file's later
 	Offset  int64   `json:"offset"`            // none of its records is before it
 	Subject Subject `json:"subject"`
 }
 
 // Ref is that of a session that begins after Open.
 func (l *Log) Ref(s Subject) Ref {
-	return Ref{Path: l.path, Inode: l.inode, Offset: l.size, Subject: s}
+	return Ref{Path: l.path, Inode: l.inode, Begins: l.begins, Offset: l.size, Subject: s}
 }
 
 // Reap writes what the launcher of a session owes the log and can't write any
 // more: an end for each command that it began, the session's own, and that it was
-// reaped. The log itself says what is there already, and is locked meanwhile, so
-// that each comes once, however often collectors are killed on the way.
-func (r Ref) Reap(createdAt time.Time) error {
+// reaped. The log and the marks say what was written already, perhaps into a file
+// that was moved away since. The log is locked meanwhile, so that each record comes
+// once, however often collectors are killed on the way.
+func (r Ref) Reap(ctx context.Context, createdAt time.Time, marks Marks) error {
 	l, err := Open(r.Path)
 	if err != nil {
 		return err
 	}
-	return l.locked(func(f *os.File, t tail) error {
-		st, err := f.Stat()
+	return l.locked(ctx, func(f *os.File, t tail) error {
+		from, err := r.from(f)
 		if err != nil {
 			return err
 		}
-		from := r.Offset
-		if inode(st) != r.Inode || st.Size() < from {
-			from = 0
-		}
 		o := owed{id: r.Subject.SessionID}
+		for _, h := range marks.heads(o.id) {
+			_ = o.see(Line{Head: h})
+		}
 		rd := &reader{f: f, at: from, each: o.see}
 		if err := rd.more(); err != nil {
 			return err
@@ -52,11 +56,40 @@ func (r Ref) Reap(createdAt time.Time) error {
 				_ = o.see(Line{Head: h})
 			}
 		}
-		if missing := o.events(r.Subject, createdAt); len(missing) > 0 {
-			return l.write(f, t, missing)
+		missing := o.events(r.Subject, createdAt)
+		if len(missing) == 0 {
+			return nil
 		}
+		if err := l.write(f, t, missing); err != nil {
+			return err
+		}
+		_ = marks.Add(missing...) // the directory goes next; if not, the log itself says it
 		return nil
 	})
+}
+
+// from is where the session's records begin: in the file that it began in, or, in
+// any other, anywhere.
+func (r Ref) from(f *os.File) (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	b, err := begins(f)
+	if err != nil || inode(st) != r.Inode || st.Size() < r.Offset || r.Offset > 0 && b != r.Begins {
+		return 0, err
+	}
+	return r.Offset, nil
+}
+
+// begins is how a log begins: the first record's seq and time tell two apart.
+func begins(f *os.File) (string, error) {
+	b := make([]byte, 64)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return hex.EncodeToString(b[:n]), err
 }
 
 func inode(st os.FileInfo) uint64 {
@@ -72,6 +105,7 @@ type owed struct {
 	created   bool
 	destroyed bool
 	reaped    bool
+	ended     bool     // its launcher came to its end
 	running   []string // execs without an end
 }
 
@@ -81,13 +115,17 @@ func (o *owed) see(l Line) error {
 	}
 	switch l.Type {
 	case SessionCreated: // an id may have been another session's before
-		*o = owed{id: o.id, created: true}
+		*o = owed{id: o.id, created: true, ended: o.ended}
 	case SessionDestroyed:
 		o.destroyed = true
 	case GCReaped:
 		o.reaped = true
+	case launcherEnded:
+		o.ended = true
 	case ExecStarted:
-		o.running = append(o.running, l.ExecID)
+		if !slices.Contains(o.running, l.ExecID) { // marked, and read
+			o.running = append(o.running, l.ExecID)
+		}
 	case ExecFinished:
 		o.running = slices.DeleteFunc(o.running, func(id string) bool { return id == l.ExecID })
 	}
@@ -96,9 +134,13 @@ func (o *owed) see(l Line) error {
 
 func (o *owed) events(s Subject, createdAt time.Time) []Event {
 	var out []Event
+	why := "launcher.lost"
+	if o.ended {
+		why = "events.lost"
+	}
 	for _, id := range o.running {
 		out = append(out, Event{Type: ExecFinished, Subject: s, ExecID: id, Data: Finished{
-			Error: &Failure{Code: jailer.CodeInternal, Op: "gc", Reason: "launcher.lost"},
+			Error: &Failure{Code: jailer.CodeInternal, Op: "gc", Reason: why},
 		}})
 	}
 	if !o.reaped {

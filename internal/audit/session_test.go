@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,7 @@ func TestReap(t *testing.T) {
 			if len(c.log) > 0 {
 				add(t, l, c.log...)
 			}
+			marks := noMarks(t)
 			n := len(c.log) + 3
 			check := func(want string) {
 				t.Helper()
@@ -74,7 +77,7 @@ func TestReap(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if err := ref.Reap(time.Now()); err != nil {
+				if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 					t.Fatal(err)
 				}
 				check(c.want)
@@ -97,7 +100,8 @@ func TestReapIsKilled(t *testing.T) {
 	started := Event{Type: ExecStarted, ExecID: "1", Subject: Subject{SessionID: "x"}}
 	add(t, l, event(SessionCreated, "x"), started)
 	before := content(t, l)
-	if err := ref.Reap(time.Now()); err != nil {
+	marks := noMarks(t)
+	if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 		t.Fatal(err)
 	}
 	written := strings.TrimPrefix(content(t, l), before)
@@ -105,7 +109,7 @@ func TestReapIsKilled(t *testing.T) {
 		if err := os.WriteFile(l.path, []byte(before+written[:cut]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := ref.Reap(time.Now()); err != nil {
+		if err := ref.Reap(t.Context(), time.Now(), noMarks(t)); err != nil {
 			t.Fatal(err)
 		}
 		records, _ := read(t, l.path)
@@ -119,38 +123,102 @@ func TestReapIsKilled(t *testing.T) {
 	}
 }
 
-// The log was moved away, or cut, since the session began.
+// noMarks are those of a launcher that died before its first.
+func noMarks(t *testing.T) Marks { return Marks(filepath.Join(t.TempDir(), "events")) }
+
+// The log was moved away, cut or replaced while the session lived: whatever was begun
+// in the old file, the new one has its end, once.
 func TestReapOtherFile(t *testing.T) {
+	const end = "exec.finished x,gc.reaped x,session.destroyed x"
 	for name, arrange := range map[string]func(l *Log) error{
 		"moved":   func(l *Log) error { return os.Rename(l.path, l.path+".1") },
 		"cut":     func(l *Log) error { return os.Truncate(l.path, 0) },
 		"removed": func(l *Log) error { return os.Remove(l.path) },
+		// The same inode, and longer than it was: copied away, cut and written on.
+		"cut and grown": func(l *Log) error {
+			err := os.Truncate(l.path, 0)
+			next := &Log{path: l.path}
+			for range 30 {
+				err = errors.Join(err, next.Append(t.Context(), event(SessionCreated, "later")))
+			}
+			return err
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := open(t)
-			for range 10 {
-				add(t, l, event(SessionCreated, "other"))
-			}
-			ref := begin(t, l, Subject{SessionID: "x"})
-			add(t, l, event(SessionCreated, "x"))
-			if err := arrange(l); err != nil {
-				t.Fatal(err)
-			}
-			started := Event{Type: ExecStarted, ExecID: "1", Subject: Subject{SessionID: "x"}}
-			add(t, l, started)
-			for range 2 {
-				if err := ref.Reap(time.Now()); err != nil {
+		for _, c := range []struct {
+			name          string
+			before, after []Type
+			want          string // after
+		}{
+			{"created before, started after", []Type{SessionCreated}, []Type{ExecStarted}, "exec.started x," + end},
+			{"started before the move", []Type{SessionCreated, ExecStarted}, nil, end},
+			{"finished after the move", []Type{SessionCreated, ExecStarted}, []Type{ExecFinished, SessionDestroyed}, "exec.finished x,session.destroyed x,gc.reaped x"},
+			{"finished before the move", []Type{SessionCreated, ExecStarted, ExecFinished, SessionDestroyed}, nil, "gc.reaped x"},
+			{"leaked before the move", []Type{SessionCreated, ExecStarted, ExecFinished, SessionLeaked}, nil, "gc.reaped x,session.destroyed x"},
+		} {
+			t.Run(name+", "+c.name, func(t *testing.T) {
+				l := open(t)
+				for range 10 {
+					add(t, l, event(SessionCreated, "other"))
+				}
+				own, marks := begin(t, l, Subject{SessionID: "x"}), noMarks(t)
+				write := func(types []Type) {
+					for _, typ := range types {
+						e := event(typ, "x")
+						if typ == ExecStarted || typ == ExecFinished {
+							e.ExecID = "1"
+						}
+						add(t, l, e)
+						if err := marks.Add(e); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				write(c.before)
+				if err := arrange(l); err != nil {
 					t.Fatal(err)
 				}
-			}
-			got, _ := read(t, l.path)
-			for i := range got {
-				_, got[i], _ = strings.Cut(got[i], " ")
-			}
-			if !slices.Equal(got, []string{"exec.started x", "exec.finished x", "gc.reaped x"}) {
-				t.Errorf("%v", got)
-			}
-		})
+				write(c.after)
+				for range 2 {
+					if err := own.Reap(t.Context(), time.Now(), marks); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var got []string
+				for _, r := range recordsOf(t, l.path, "x") {
+					got = append(got, r+" x")
+				}
+				if strings.Join(got, ",") != c.want {
+					t.Errorf("%v, want %s", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// recordsOf are the types of a session's records.
+func recordsOf(t *testing.T, path, id string) []string {
+	t.Helper()
+	var types []string
+	records, _ := read(t, path)
+	for _, r := range records {
+		if f := strings.Fields(r); f[2] == id {
+			types = append(types, f[1])
+		}
+	}
+	return types
+}
+
+// A launcher that knew the end, and could not write it, was not lost.
+func TestReapAfterEnd(t *testing.T) {
+	l := open(t)
+	ref, marks := begin(t, l, Subject{SessionID: "x"}), noMarks(t)
+	started := Event{Type: ExecStarted, ExecID: "1", Subject: Subject{SessionID: "x"}}
+	add(t, l, event(SessionCreated, "x"), started)
+	if err := errors.Join(marks.Add(event(SessionCreated, "x"), started), marks.Ended(), ref.Reap(t.Context(), time.Now(), marks)); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, l); !strings.Contains(got, `"reason":"events.lost"`) || strings.Contains(got, "launcher.lost") {
+		t.Error(got)
 	}
 }
 
@@ -167,8 +235,9 @@ func TestReapLongerFile(t *testing.T) {
 	add(t, l, event(SessionCreated, "x"), started)
 	ref.Offset = int64(len(content(t, l)))
 	add(t, l, event(SessionCreated, "other"))
+	marks := noMarks(t)
 	for range 2 {
-		if err := ref.Reap(time.Now()); err != nil {
+		if err := ref.Reap(t.Context(), time.Now(), marks); err != nil {
 			t.Fatal(err)
 		}
 	}

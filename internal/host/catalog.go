@@ -73,6 +73,7 @@ func Catalog() []Entry {
 		{ID: "rootfs.search"},
 		{ID: "state.dir"},
 		{ID: "state.path"},
+		{ID: "events.sink"},
 		{ID: "core.pattern"},
 		{ID: "clock.boottime"},
 		{ID: "clock.synced"},
@@ -83,7 +84,6 @@ func Catalog() []Entry {
 		{ID: "pid1.STAGE", Run: true},
 		{ID: "host.resources", Run: true},
 		{ID: "setup.aborted", Run: true},
-		{ID: "events.sink", Run: true},
 		{ID: "session.leaked", Run: true},
 	}
 }

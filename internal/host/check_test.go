@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/cgroup"
 )
 
@@ -795,6 +796,34 @@ var hostCases = []hostCase{
 			w.StateDir = "/var/" + strings.Repeat("x", 77)
 		},
 		says: []says{{"state.path", Yes, "", nil}},
+	},
+	{
+		name: "an event log that can't be written", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			w.Events, w.EventsNeeded = "/var/log/none/events.ndjson", true
+			h.Events = func(log string) error {
+				return &jailer.Error{Path: "/var/log/none", Message: "can't be the directory", Hint: "install it", Err: unix.ENOENT}
+			}
+		},
+		failed: []string{"events.sink"},
+		says:   []says{{"events.sink", No, "", []string{"/var/log/none\n", "no such file", "install it"}}},
+	},
+	{
+		name: "one whose events may be lost", uid: 1000,
+		set: func(h *Host, _ fstest.MapFS, w *Want) {
+			w.Events = "/var/log/none/events.ndjson"
+			h.Events = func(log string) error { return unix.ENOENT }
+		},
+		says: []says{{"events.sink", No, "", []string{"no such file"}}},
+	},
+	{
+		name: "a directory of the event log that others can write to", uid: 1000,
+		set: func(_ *Host, files fstest.MapFS, w *Want) {
+			w.StateDir, w.EventsNeeded = "/run/user/1000/s", true
+			files["run/user/1000/s"], files["run/user/1000/s/.priv"] = dir(1000, 0o700), dir(1000, 0o777)
+		},
+		failed: []string{"events.sink"},
+		says:   []says{{"events.sink", No, "", []string{"/run/user/1000/s/.priv", "writable by others"}}},
 	},
 	{
 		name: "apport", uid: 1000,

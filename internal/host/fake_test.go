@@ -80,6 +80,7 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		Slept:    func() (time.Duration, error) { return 0, nil },
 		Synced:   func() (bool, error) { return true, nil },
 		NoExec:   func(string) (bool, error) { return false, nil },
+		Events:   func(string) error { return nil },
 	}
 	return h, files
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/apparmor"
+	"github.com/jailer-project/jailer/internal/audit"
 )
 
 // State is the answer of a probe: yes means that it can be enforced, or that
@@ -70,6 +71,7 @@ type Host struct {
 	Slept    func() (time.Duration, error)  // how long was the host suspended?
 	Synced   func() (bool, error)           // is the wall clock held by NTP or PTP?
 	NoExec   func(dir string) (bool, error) // is dir on a noexec mount?
+	Events   func(log string) error         // would an event log there be written?
 }
 
 // Here is the host that this program runs on.
@@ -100,6 +102,7 @@ func Here() *Host {
 		Slept:  slept,
 		Synced: synced,
 		NoExec: noExec,
+		Events: audit.Check,
 	}
 }
 

@@ -51,6 +51,7 @@ type run struct {
 	orders         *pid1.Payload // what PID 1 will be told to run
 	coolDown       func()
 	settled        func()                // ends the watch over the set-up
+	watched        context.Context       // nil without that watch; ends with what it watches for
 	early          []os.Signal           // came while the jail was set up
 	aborted        atomic.Pointer[abort] // why the set-up was ended
 	reports        <-chan pid1.Report    // closed when PID 1 is gone

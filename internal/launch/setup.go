@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,16 +26,21 @@ const setupLimit = 2 * time.Minute
 // for the job. The returned function ends the watch; it may be called again.
 func (r *run) watchSetup() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
+	watched, abort := context.WithCancel(context.Background())
+	r.watched = watched
 	go func() {
 		defer close(ended)
 		if why := r.untilAborted(done); why != nil {
 			r.aborted.Store(why)
+			abort()
 			killChildren(done)
 		}
 	}()
 	return sync.OnceFunc(func() {
 		close(done)
 		<-ended
+		abort()
+		r.watched = nil
 	})
 }
 
@@ -53,7 +59,15 @@ func (r *run) untilAborted(done <-chan struct{}) *abort {
 	ttl := time.NewTimer(r.plan.Limits.TTL - time.Since(r.o.Began))
 	defer ttl.Stop()
 	ends := 0
+	for _, sig := range r.early {
+		if sig == unix.SIGINT || sig == unix.SIGTERM {
+			ends++
+		}
+	}
 	for {
+		if ends > 1 {
+			return &abort{"interrupted", audit.Requested}
+		}
 		select {
 		case <-done:
 			return nil
@@ -61,9 +75,6 @@ func (r *run) untilAborted(done <-chan struct{}) *abort {
 			r.early = append(r.early, sig)
 			if sig == unix.SIGINT || sig == unix.SIGTERM {
 				ends++
-			}
-			if ends > 1 {
-				return &abort{"interrupted", audit.Requested}
 			}
 		case <-owner:
 			return &abort{fmt.Sprintf("process %d, its owner, has ended", r.o.OwnerPID), audit.OwnerExited}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -76,9 +77,63 @@ func (r *run) record(done *bool, events ...audit.Event) error {
 	for i := range events {
 		events[i].Subject = r.trail.subject
 	}
-	err := r.trail.log.Append(events...)
+	ctx, stop := r.patience()
+	defer stop()
+	err := r.trail.log.Append(ctx, events...)
+	if errors.Is(err, audit.ErrLocked) && !r.over() && r.aborted.Load() != nil {
+		return r.setupError(err) // whatever may be lost, the caller wants no run
+	}
 	*done = err == nil
+	if err == nil {
+		err = r.marked(r.session.Marks().Add(events...))
+	}
 	return r.lost(err)
+}
+
+// over: nothing is left that a signal could end, but the wait.
+func (r *run) over() bool { return r.plan == nil || r.refusal != nil || !r.endedAt.IsZero() }
+
+// patience bounds the wait for other writers of the log. What ends the set-up ends
+// it; after the command one signal does, as gc can write what is missing.
+func (r *run) patience() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	done, ended := make(chan struct{}), make(chan struct{})
+	watched, over := r.watched, r.over()
+	go func() {
+		defer close(ended)
+		defer cancel()
+		switch {
+		case over:
+			select {
+			case <-r.o.Signals:
+			case <-done:
+			}
+		case watched != nil: // the watch over the set-up has the signals
+			select {
+			case <-watched.Done():
+			case <-done:
+			}
+		default:
+			if why := r.untilAborted(done); why != nil {
+				r.aborted.Store(why)
+			}
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		<-ended
+	}
+}
+
+// marked is the error of a mark: without it a log that is moved away later would
+// leave gc in the dark.
+func (r *run) marked(err error) error {
+	if err == nil || r.over() { // at the end the directory goes next
+		return nil
+	}
+	e := asError(noState(err))
+	e.Reason = "events.sink"
+	return e
 }
 
 func (r *run) recordCreated() error {
@@ -112,7 +167,9 @@ func (r *run) recordRefusal(err error) error {
 	}
 	log, err := r.openLog(dir)
 	if err == nil {
-		err = log.Append(audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{
+		ctx, stop := r.patience()
+		defer stop()
+		err = log.Append(ctx, audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{
 			Failure: *audit.FailureOf(r.refusal), Field: r.refusal.Path,
 		}})
 	}
@@ -130,6 +187,11 @@ func (r *run) recordEnd() error {
 		events = append(events, audit.Event{Type: audit.SessionLeaked})
 	case r.trail.created:
 		events = append(events, audit.Event{Type: audit.SessionDestroyed, Data: audit.Destroyed{Reason: r.reason()}})
+	}
+	if r.trail.log != nil && len(events) > 0 {
+		if err := r.session.Marks().Ended(); err != nil {
+			r.log.Debug("the end is not marked", "err", err) // gc will say that the launcher was lost
+		}
 	}
 	var done bool
 	err := r.record(&done, events...)

@@ -1,11 +1,17 @@
 package launch
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/policy"
 )
 
 // Why a session was destroyed, wherever its run ended.
@@ -36,5 +42,60 @@ func TestReason(t *testing.T) {
 		if got := r.reason(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// A lock that another process keeps doesn't make a run deaf, before its command and
+// after it.
+func TestLockedLogIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	log, err := audit.Open(filepath.Join(dir, "events.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "events.ndjson.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		ttl     time.Duration
+		signals int
+		watched bool // the command is about to start
+		ended   bool
+		onError string
+		want    string
+	}{
+		"two signals":                      {ttl: time.Hour, signals: 2, want: "setup.aborted"},
+		"two signals, though it may go on": {ttl: time.Hour, signals: 2, onError: policy.SinkLog, want: "setup.aborted"},
+		"the time to live":                 {ttl: 300 * time.Millisecond, want: "setup.aborted"},
+		"two signals, watched":             {ttl: time.Hour, signals: 2, watched: true, want: "setup.aborted"},
+		"the time to live, watched":        {ttl: 300 * time.Millisecond, watched: true, want: "setup.aborted"},
+		"a signal at the end":              {ttl: time.Hour, signals: 1, ended: true, want: "events.sink"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			signals := make(chan os.Signal, 2)
+			r := newRun(t.Context(), Options{Signals: signals, Policy: &policy.Policy{Events: policy.Events{OnError: c.onError}}})
+			r.plan, r.trail.log = &policy.Plan{}, log
+			r.plan.Limits.TTL = c.ttl
+			if c.ended {
+				r.endedAt = time.Now()
+			}
+			if c.watched {
+				defer r.watchSetup()()
+			}
+			for range c.signals {
+				signals <- unix.SIGTERM
+			}
+			began, done := time.Now(), false
+			err := r.record(&done, audit.Event{Type: audit.ExecStarted})
+			e, ok := errors.AsType[*jailer.Error](err)
+			if !ok || e.Reason != c.want || done || time.Since(began) > 3*time.Second {
+				t.Errorf("%v after %v, want %s", err, time.Since(began), c.want)
+			}
+		})
 	}
 }

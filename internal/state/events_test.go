@@ -1,10 +1,15 @@
 package state
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
@@ -14,6 +19,11 @@ import (
 // command began, and the path of the log.
 func dead(t *testing.T, d *Dir, labels map[string]string, mayLose bool) string {
 	t.Helper()
+	return deadAs(t, d, "dead", labels, mayLose)
+}
+
+func deadAs(t *testing.T, d *Dir, id string, labels map[string]string, mayLose bool) string {
+	t.Helper()
 	path, err := d.EventsPath()
 	if err != nil {
 		t.Fatal(err)
@@ -22,14 +32,15 @@ func dead(t *testing.T, d *Dir, labels map[string]string, mayLose bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := audit.Subject{SessionID: "dead", Tenant: "acme", Labels: labels, UID: 7}
+	s := audit.Subject{SessionID: id, Tenant: "acme", Labels: labels, UID: 7}
 	ref := l.Ref(s)
 	ref.MayLose = mayLose
-	if err := l.Append(audit.Event{Type: audit.SessionCreated, Subject: s}, audit.Event{Type: audit.ExecStarted, Subject: s, ExecID: "1"}); err != nil {
+	made, err := d.Create(Record{ID: id, Events: &ref})
+	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := d.Create(Record{ID: "dead", Events: &ref})
-	if err != nil {
+	events := []audit.Event{{Type: audit.SessionCreated, Subject: s}, {Type: audit.ExecStarted, Subject: s, ExecID: "1"}}
+	if err := errors.Join(l.Append(t.Context(), events...), made.Marks().Add(events...)); err != nil {
 		t.Fatal(err)
 	}
 	made.Abandon()
@@ -74,6 +85,22 @@ func TestReapWritesEvents(t *testing.T) {
 	}
 }
 
+// The log was moved away while the jail lived: its directory knows what was begun.
+func TestReapMovedLog(t *testing.T) {
+	d := open(t)
+	path := dead(t, d, nil, false)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if leaks, err := d.Reap(t.Context(), false); err != nil || len(leaks) != 1 || !leaks[0].Removed {
+		t.Fatalf("%+v %v", leaks, err)
+	}
+	got := lines(t, path)
+	if len(got) != 3 || !strings.Contains(got[0], `"exec.finished"`) || !strings.Contains(got[0], `"execId":"1"`) || !strings.Contains(got[2], `"session.destroyed"`) {
+		t.Errorf("%q", got)
+	}
+}
+
 // A log that can't be written: the record stays, unless events may be lost.
 func TestReapWithoutEvents(t *testing.T) {
 	for _, mayLose := range []bool{false, true} {
@@ -92,6 +119,64 @@ func TestReapWithoutEvents(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 		})
+	}
+}
+
+// A lock that somebody keeps holds one collection up once, not once for each jail.
+func TestReapLockedLog(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	var path string
+	for i := range 4 {
+		path = deadAs(t, d, fmt.Sprint("dead", i), nil, false)
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for _, wait := range []time.Duration{time.Minute, 100 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		began := time.Now()
+		leaks, err := d.Reap(ctx, false)
+		if took := time.Since(began); err != nil || len(leaks) != 4 || took > 9*time.Second || wait < time.Second && took > 3*time.Second {
+			t.Errorf("%d leaks after %v: %v", len(leaks), took, err)
+		}
+		for _, l := range leaks {
+			if l.Removed || !strings.Contains(l.Err, "another process holds the lock") {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	lock.Close()
+	if leaks, err := d.Reap(t.Context(), false); err != nil || len(leaks) != 4 || !leaks[3].Removed {
+		t.Errorf("%+v %v", leaks, err)
+	}
+}
+
+// A reader makes nothing, and finds what a writer made.
+func TestFindEvents(t *testing.T) {
+	at := t.TempDir() + "/state"
+	p, err := FindEvents(at, "")
+	if _, gone := os.Lstat(at); err != nil || gone == nil {
+		t.Fatalf("%v; the directory was made", err)
+	}
+	d, err := Open(at, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := d.EventsPath(); err != nil || p != want {
+		t.Errorf("%s, want %s: %v", p, want, err)
+	}
+	if err := os.Chmod(at+"/.priv", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindEvents(at, ""); err == nil {
+		t.Error("a log in a directory of others is found")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/internal/audit"
 )
 
 // A Leak is a jail whose launcher is gone.
@@ -36,19 +37,22 @@ func (d *Dir) Reap(ctx context.Context, dryRun bool) ([]Leak, error) {
 		return nil, err
 	}
 	var leaks []Leak
+	locked := map[string]error{}
 	for _, e := range entries {
 		name := e.Name()
 		if !e.IsDir() || !(idPattern.MatchString(name) || strings.HasPrefix(name, stagePrefix)) {
 			continue
 		}
-		if l, found := d.reapOne(ctx, name, dryRun); found {
+		if l, found := d.reapOne(ctx, name, dryRun, locked); found {
 			leaks = append(leaks, l)
 		}
 	}
 	return leaks, nil
 }
 
-func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool) {
+// reapOne waits for the lock of an event log once: locked has those that were waited
+// for in vain.
+func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool, locked map[string]error) (Leak, bool) {
 	path := filepath.Join(d.Path, name)
 	if strings.HasPrefix(name, stagePrefix) && young(path) {
 		return Leak{}, false // its maker is at it: no record names it for longer than that
@@ -80,7 +84,15 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool) (Leak, bool
 	}
 	if l.Record != nil && l.Record.Events != nil {
 		// Before the directory goes: it alone says that something is owed.
-		if err := l.Record.Events.Reap(l.Record.CreatedAt); err != nil {
+		log := l.Record.Events.Path
+		err := locked[log]
+		if err == nil {
+			err = l.Record.Events.Reap(ctx, l.Record.CreatedAt, marks(filepath.Join(path, "priv")))
+		}
+		if errors.Is(err, audit.ErrLocked) {
+			locked[log] = err
+		}
+		if err != nil {
 			if !l.Record.Events.MayLose {
 				l.Err = err.Error()
 				return l, true

@@ -95,6 +95,11 @@ func (d *Dir) Create(r Record) (s *Session, err error) {
 	return s, nil
 }
 
+// Marks is the file in which the launcher notes what the event log has.
+func (s *Session) Marks() audit.Marks { return marks(s.Priv) }
+
+func marks(priv string) audit.Marks { return audit.Marks(filepath.Join(priv, "events")) }
+
 // Remove deletes the directory and drops the lock.
 func (s *Session) Remove() error {
 	err := os.RemoveAll(s.Path)

@@ -69,6 +69,25 @@ func NewID() string {
 // jails' uids pass through it) and owned by the caller; anything else, a
 // symlink included, is refused.
 func Open(path, xdgRuntimeDir string) (*Dir, error) {
+	d, err := locate(path, xdgRuntimeDir)
+	if err != nil {
+		return nil, err
+	}
+	mode := os.FileMode(0o700)
+	if d.root {
+		mode = 0o711
+	}
+	if err := os.Mkdir(d.Path, mode); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if err := checkDir(d.Path, os.Geteuid()); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// locate says where the state directory is, and makes nothing.
+func locate(path, xdgRuntimeDir string) (*Dir, error) {
 	uid := os.Geteuid()
 	d := &Dir{root: uid == 0}
 	switch {
@@ -87,30 +106,40 @@ func Open(path, xdgRuntimeDir string) (*Dir, error) {
 		d.Path = "/tmp/jailer-" + strconv.Itoa(uid)
 		d.Hint = "no XDG_RUNTIME_DIR that this user owns: state is kept in " + d.Path
 	}
-	mode := os.FileMode(0o700)
-	if d.root {
-		mode = 0o711
-	}
-	if err := os.Mkdir(d.Path, mode); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	if err := checkDir(d.Path, uid); err != nil {
-		return nil, err
-	}
 	return d, nil
+}
+
+const (
+	eventsDir  = ".priv"
+	eventsFile = "events.ndjson"
+)
+
+// FindEvents is the EventsPath of the directory that Open would open, for a reader:
+// nothing is made, and what is there is judged. It may not be there.
+func FindEvents(path, xdgRuntimeDir string) (string, error) {
+	d, err := locate(path, xdgRuntimeDir)
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{d.Path, filepath.Join(d.Path, eventsDir)} {
+		if err := checkDir(dir, os.Geteuid()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+	}
+	return filepath.Join(d.Path, eventsDir, eventsFile), nil
 }
 
 // EventsPath is the event log of the state directory. It is in a directory that
 // only the owner may search, also where jails pass through the one above.
 func (d *Dir) EventsPath() (string, error) {
-	priv := filepath.Join(d.Path, ".priv")
+	priv := filepath.Join(d.Path, eventsDir)
 	if err := os.Mkdir(priv, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	if err := checkDir(priv, os.Geteuid()); err != nil {
 		return "", err
 	}
-	return filepath.Join(priv, "events.ndjson"), nil
+	return filepath.Join(priv, eventsFile), nil
 }
 
 // checkDir refuses what somebody else could have put there first: a link, a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 )
 
 // balanced: whatever was killed, after a gc each start in the event log has one
-// finish, and each session one end. After many kills there must be some that were
-// hit in the middle.
-func balanced(t *testing.T, c *jail.Caller, kills int) {
+// finish, and each session one end. It gives the sessions that gc removed, and how
+// many of these had begun a command, which gc finished.
+func balanced(t *testing.T, c *jail.Caller) (reaped, lost int) {
 	t.Helper()
 	type session struct{ created, started, finished, destroyed, reaped int }
 	sessions := map[string]*session{}
@@ -46,7 +47,7 @@ func balanced(t *testing.T, c *jail.Caller, kills int) {
 			s.reaped++
 		}
 	}
-	started, lost, reaped := 0, 0, 0 // lost: commands that gc finished
+	started := 0
 	for id, s := range sessions {
 		if s.created > 1 || s.started > 1 || s.started != s.finished || s.created != s.destroyed || s.reaped > 1 {
 			t.Errorf("%s: %+v", id, *s)
@@ -58,9 +59,7 @@ func balanced(t *testing.T, c *jail.Caller, kills int) {
 		}
 	}
 	t.Logf("%d sessions, %d commands, of which %d lost their launcher; %d reaped", len(sessions), started, lost, reaped)
-	if kills > 20 && (lost == 0 || reaped == lost) {
-		t.Error("the kills hit nothing")
-	}
+	return reaped, lost
 }
 
 // gc is killed at random moments too.
@@ -68,8 +67,9 @@ func TestKillGC(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
 		c = private(t, c)
 		id := fmt.Sprintf("killgc-%d-%s-", os.Getpid(), c.Name)
-		n := need.Times(4)
-		for round := range need.Times(3) {
+		n, rounds := need.Times(4), need.Times(3)
+		killed, halfway := 0, 0
+		for round := range rounds {
 			crashed(t, c, fmt.Sprintf("%s%d-", id, round), n)
 			for range need.Times(6) {
 				began := time.Now()
@@ -78,13 +78,26 @@ func TestKillGC(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
+				before := len(c.States(t))
 				kill(t, cmd, func() bool { return time.Since(began) >= after })
+				if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() && before > 0 {
+					killed++
+					if len(c.States(t)) > 0 {
+						halfway++
+					}
+				}
 			}
 		}
 		if code, _ := gc(t, c); code != 0 {
 			t.Errorf("gc: exit status %d", code)
 		}
 		c.NothingLeft(t, id+"*")
-		balanced(t, c, 0)
+		if reaped, lost := balanced(t, c); lost != rounds*n || reaped != lost {
+			t.Errorf("%d sessions were crashed; gc says that it removed %d, %d with a command", rounds*n, reaped, lost)
+		}
+		t.Logf("%d collectors were killed with work to do, %d left some", killed, halfway)
+		if killed == 0 || halfway == 0 {
+			t.Error("the kills hit nothing")
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,6 +240,10 @@ func TestEventsSinkRefused(t *testing.T) {
 			if o.Err == nil || o.Code != 125 || o.Err.Reason != "events.sink" || !strings.Contains(o.Err.Hint, at.hint) {
 				t.Errorf("%s: %s", name, o)
 			}
+			strict := sinkPolicy(t, c, at.path, "fail")
+			if o := strict.Do(t, jail.Job{Raw: true}, "doctor", "--policy", strict.Policy); o.Code == 0 || !strings.Contains(o.Stdout, "events.sink        no       needed") || !strings.Contains(o.Stdout, at.hint) {
+				t.Errorf("%s: doctor foretells nothing: %s", name, o)
+			}
 			o = sinkPolicy(t, c, at.path, "fail").Run(t, jail.Job{Flags: []string{"--memory", "1T"}, Argv: []string{"true"}})
 			if o.Err == nil || o.Code != 126 || !strings.Contains(o.Stderr, at.path) && !strings.Contains(o.Stderr, filepath.Dir(at.path)) {
 				t.Errorf("%s, and denied: %s", name, o)
@@ -331,6 +336,11 @@ func TestEventsSinkFull(t *testing.T) {
 				if got := types(strict, id); got != want {
 					t.Errorf("room for %d, after gc: %s, want %s", i, got, want)
 				}
+				for _, e := range strict.Events(t, "--session", id, "--type", "exec.finished") {
+					if ran && !strings.Contains(e.Line, `"events.lost"`) {
+						t.Errorf("its launcher was not lost: %s", e.Line)
+					}
+				}
 			}
 			c.NothingLeft(t, sinkID(c)+"*")
 		}
@@ -346,25 +356,58 @@ func TestEventsSinkFull(t *testing.T) {
 	})
 }
 
+// killedAtWork kills the launcher of a command that runs.
+func killedAtWork(t *testing.T, c *jail.Caller, log, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+	defer cancel()
+	cmd := c.Command(ctx, "run", "--id", id, "--timeout", "300s", "--", "sh", "-c", "echo at it; sleep 300")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started := make([]byte, len("at it"))
+	_, err = io.ReadFull(out, started)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if b, _ := os.ReadFile(log); err != nil || !strings.Contains(string(b), "exec.started") {
+		t.Fatalf("never started: %v", err)
+	}
+}
+
+// The log is moved away while a jail lives whose launcher is then killed: the new one
+// has the end of what the old one began.
+func TestEventsMovedAway(t *testing.T) {
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		log := c.File(t, "events.ndjson", "")
+		strict := sinkPolicy(t, c, log, "fail")
+		killedAtWork(t, strict, log, sinkID(c)+"m")
+		if err := os.Rename(log, log+".1"); err != nil {
+			t.Fatal(err)
+		}
+		if o := c.Do(t, jail.Job{Raw: true}, "gc"); o.Code != 0 {
+			t.Error(o)
+		}
+		var got []string
+		for _, e := range strict.Events(t) {
+			got = append(got, e.Type)
+		}
+		if !slices.Equal(got, []string{"exec.finished", "gc.reaped", "session.destroyed"}) {
+			t.Errorf("in the new file: %v", got)
+		}
+		c.NothingLeft(t, sinkID(c)+"*")
+	})
+}
+
 // gc says what it can't write, and keeps the record until it can.
 func TestEventsSinkGone(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
 		log := c.File(t, "events.ndjson", "")
 		strict := sinkPolicy(t, c, log, "fail")
-		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
-		defer cancel()
-		cmd := strict.Command(ctx, "run", "--id", sinkID(c)+"1", "--timeout", "300s", "--", "sleep", "300")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if !jail.Eventually(need.Time(time.Minute), func() bool {
-			b, _ := os.ReadFile(log)
-			return strings.Contains(string(b), "exec.started")
-		}) {
-			t.Fatal("never started")
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
+		killedAtWork(t, strict, log, sinkID(c)+"1")
 		if err := os.Chmod(log, 0o606); err != nil {
 			t.Fatal(err)
 		}

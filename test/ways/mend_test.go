@@ -336,6 +336,7 @@ var untried = map[string]string{
 	"cgroup.controller.CONTROLLER": "a boot", "cgroup.v2only.CONTROLLER": "cgroup v1", "cgroup.split": "a boot", "cgroup.v1.CONTROLLER": "cgroup v1", "cgroup.readonly.CONTROLLER": "cgroup v1",
 	"cgroup.manager.timeout": "the same step as cgroup.manager.bus", "cgroup.manager.scope": "a manager that refuses",
 	"cgroup.own": "a container of another kind", "cgroup.threaded": "the same step as cgroup.delegation", "cgroup.kill": "cgroup v1",
+	"events.sink": "a policy's word: its step makes the directory that one names",
 	"cgroup.swap": "a boot", "clock.boottime": "a suspended host", "clock.synced": "a network", "require.NAME": "a policy's word",
 }
 
