@@ -68,9 +68,11 @@ func TestKillGC(t *testing.T) {
 		c = private(t, c)
 		id := fmt.Sprintf("killgc-%d-%s-", os.Getpid(), c.Name)
 		n, rounds := need.Times(4), need.Times(3)
-		killed, halfway := 0, 0
-		for round := range rounds {
+		sessions, killed, halfway := 0, 0, 0
+		// A quick host's collector may be through before it is killed, a few times.
+		for round := 0; round < rounds || halfway == 0 && round < 20; round++ {
 			crashed(t, c, fmt.Sprintf("%s%d-", id, round), n)
+			sessions += n
 			for range need.Times(6) {
 				began := time.Now()
 				after := time.Duration(rand.Int64N(int64(30 * time.Millisecond)))
@@ -92,8 +94,8 @@ func TestKillGC(t *testing.T) {
 			t.Errorf("gc: exit status %d", code)
 		}
 		c.NothingLeft(t, id+"*")
-		if reaped, lost := balanced(t, c); lost != rounds*n || reaped != lost {
-			t.Errorf("%d sessions were crashed; gc says that it removed %d, %d with a command", rounds*n, reaped, lost)
+		if reaped, lost := balanced(t, c); lost != sessions || reaped != lost {
+			t.Errorf("%d sessions were crashed; gc says that it removed %d, %d with a command", sessions, reaped, lost)
 		}
 		t.Logf("%d collectors were killed with work to do, %d left some", killed, halfway)
 		if killed == 0 || halfway == 0 {

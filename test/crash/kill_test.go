@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -114,8 +115,13 @@ func crashed(t *testing.T, c *jail.Caller, id string, n int) {
 		all.Go(func() {
 			ready := filepath.Join(c.Home, fmt.Sprint("pid-", i))
 			os.Remove(ready)
-			launcher(t, c, func() bool { b, _ := os.ReadFile(ready); return strings.HasSuffix(string(b), "\n") },
-				"--id", id+fmt.Sprint(i), "--pid-file", ready, "--", "sleep", "300")
+			name := id + fmt.Sprint(i)
+			running := func() bool {
+				b, _ := os.ReadFile(ready)
+				return strings.HasSuffix(string(b), "\n") &&
+					slices.ContainsFunc(c.Events(t, "--session", name), func(e jail.Event) bool { return e.Type == "exec.started" })
+			}
+			launcher(t, c, running, "--id", name, "--pid-file", ready, "--", "sleep", "300")
 		})
 	}
 	all.Wait()

@@ -85,15 +85,15 @@ func musts(caller string) []string {
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		tests("test/run", "TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwap|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
-			"TestCgroupsUntouched|TestStormEnds|TestManyAtOnce|TestNothingLeft|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
+		tests("test/run", "TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwapIsDenied|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
+			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
 		tests("cgroup", ""),
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
 	userJobs = []plan.Job{
-		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|"+
+		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestRequestAccepted|TestStdin|TestEvents.*|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|"+
 			"TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestPtraceRefused|TestFilterLoaded|TestStormEnds|TestManyAtOnce|TestSignalWhileStarting"),
 		tests("test/prereq", ""),
 		tests("test/escape", ""),
