@@ -12,13 +12,13 @@ import (
 func (h *Host) eventsSink(w Want) Finding {
 	f := Finding{ID: "events.sink", Needed: w.EventsNeeded, State: Yes, Where: w.Events, Reason: "events can be recorded there"}
 	if w.Events == "" {
+		if h.stateDir(w).State != Yes {
+			f.State, f.Needed, f.Reason, f.Hint = Unknown, false, "rests on state.dir", "see state.dir"
+			return f
+		}
 		dir, _ := h.statePath(w)
 		priv := path.Join(dir, ".priv")
 		f.Where = path.Join(priv, "events.ndjson")
-		if !path.IsAbs(dir) {
-			f.State, f.Reason, f.Hint = No, "the state directory can't be used", "see state.dir"
-			return f
-		}
 		_, err := h.lstat(priv)
 		switch wrong := h.mine(priv); {
 		case absent(err): // it is made, as the state directory is; the way there may yet be others'

@@ -18,7 +18,7 @@ type Rules struct {
 	Owners []int // uids that everything on it may belong to
 	Links  bool  // follow symbolic links, if they are those uids' too
 	Userns bool  // see unmapped
-	Sticky bool  // pass through directories of root's that others may write to, as /tmp: nobody renames another's entry there
+	Sticky bool  // pass through directories of those uids' that others may write to, as /tmp: nobody renames another's entry there
 
 	lstat func(string) (os.FileInfo, error) // nil: os.Lstat
 }
@@ -97,7 +97,7 @@ func (r Rules) step(p, rest string) error {
 		if !r.Links {
 			return &Breach{Path: p, Reason: "is a symbolic link", UID: uid}
 		}
-	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0 && (uid == 0 || r.Userns && unmapped(uid))):
+	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0):
 		return &Breach{Path: p, Reason: fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777), UID: uid, Shared: true, Sticky: mode&unix.S_ISVTX != 0}
 	}
 	return nil

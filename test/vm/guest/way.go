@@ -231,8 +231,9 @@ func settle() {
 var others = regexp.MustCompile(`^/jailer$|/user@\d+\.service/(session|app)\.slice(/dbus[^/]*)?$`)
 
 // managers matches where a user's systemd gives controllers on, and does not take
-// them back at once when the unit that wanted them has gone.
-var managers = regexp.MustCompile(`/user@\d+\.service(/app\.slice)?$`)
+// them back at once when the unit that wanted them has gone; and where jailer gives
+// on what a run asked for, cpuset or io, until that directory is made anew.
+var managers = regexp.MustCompile(`/user@\d+\.service(/app\.slice)?$|^/jailer$`)
 
 // unchanged waits a while for the tree to be as before: systemd removes the units
 // of jobs when it has heard of their end.
