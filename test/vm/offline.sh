@@ -35,7 +35,7 @@ systemctl mask --quiet systemd-timesyncd.service getty@tty1.service \
 	systemd-random-seed.service systemd-update-utmp.service \
 	systemd-firstboot.service systemd-networkd.service systemd-resolved.service \
 	netavark-dhcp-proxy.service netavark-dhcp-proxy.socket podman.service podman.socket \
-	podman-auto-update.timer podman-clean-transient.service podman-restart.service
+	podman-auto-update.timer podman-auto-update.service podman-clean-transient.service podman-restart.service
 # podman's GnuPG would put sockets into the cgroups of users.
 systemctl --global mask --quiet podman.socket dirmngr.socket keyboxd.socket \
 	gpg-agent.socket gpg-agent-browser.socket gpg-agent-extra.socket gpg-agent-ssh.socket
