@@ -68,19 +68,24 @@ func TestKillGC(t *testing.T) {
 		c = private(t, c)
 		id := fmt.Sprintf("killgc-%d-%s-", os.Getpid(), c.Name)
 		n, rounds := need.Times(4), need.Times(3)
-		sessions, killed, halfway := 0, 0, 0
-		// A quick host's collector may be through before it is killed, a few times.
+		crashed(t, c, id+"whole-", n)
+		began := time.Now()
+		if code, _ := gc(t, c); code != 0 {
+			t.Errorf("gc: exit status %d", code)
+		}
+		whole := time.Since(began) // of a collector that nobody kills
+		sessions, killed, halfway := n, 0, 0
+		// A collector may be through before it is killed, a few times.
 		for round := 0; round < rounds || halfway == 0 && round < 20; round++ {
 			crashed(t, c, fmt.Sprintf("%s%d-", id, round), n)
 			sessions += n
 			for range need.Times(6) {
-				began := time.Now()
-				after := time.Duration(rand.Int64N(int64(30 * time.Millisecond)))
+				after := time.Duration(rand.Int64N(int64(whole)))
 				cmd := c.Command(t.Context(), "gc")
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				before := len(c.States(t))
+				began, before := time.Now(), len(c.States(t))
 				kill(t, cmd, func() bool { return time.Since(began) >= after })
 				if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() && before > 0 {
 					killed++
