@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"rootfs":               {},
 	"spec":                 {"limits", "seccomp", "netns", "rootfs"},
 	"cgroup":               {"limits"},
+	"internal/boottime":    {},
 	"internal/container":   {},
 	"internal/trust":       {},
 	"internal/apparmor":    {"profiles", "internal/trust"},
