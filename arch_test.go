@@ -37,6 +37,7 @@ var imports = map[string][]string{
 	"internal/trust":       {},
 	"internal/apparmor":    {"profiles", "internal/trust"},
 	"internal/pid1":        {},
+	"internal/ring":        {},
 	"internal/stream":      {"."},
 	"internal/audit":       {".", "internal/stream", "internal/trust"},
 	"internal/state":       {"cgroup", "internal/audit"},
