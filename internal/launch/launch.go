@@ -46,6 +46,7 @@ type Started struct {
 	At                time.Time
 	SetupMs           int64
 	Stdin             bool // the job reads Options.Stdin
+	Plan              *policy.Plan
 }
 
 // An Outcome is a result, and the signal that interrupted the run, if one did.
