@@ -10,10 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func takeLock(path string, how int) (*os.File, error) {
+func openDir(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, nil
+}
+
+func takeLock(path string, how int) (*os.File, error) {
+	fd, err := openDir(path)
+	if err != nil {
+		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), path)
 	if err := unix.Flock(fd, how); err != nil {
@@ -63,14 +71,18 @@ func lockDead(ctx context.Context, path string) (*os.File, bool) {
 // other lookers, goes at once, and stops nobody: a launcher has its own before the
 // directory can be looked at, and gc waits (lockDead).
 func alive(path string) (bool, error) {
-	f, err := takeLock(path, unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return true, nil
-	}
+	fd, err := openDir(path) // no os.File: a start looks at every jail
 	if err != nil {
 		return false, err
 	}
-	return false, f.Close()
+	defer unix.Close(fd)
+	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		if err == unix.EWOULDBLOCK {
+			return true, nil
+		}
+		return false, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return false, nil
 }
 
 // stillThere guards against a directory that was removed, and perhaps made

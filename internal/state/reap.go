@@ -56,14 +56,15 @@ func (d *Dir) ReapOne(ctx context.Context, id string) (Leak, bool) {
 	return d.reapOne(ctx, id, false, map[string]error{})
 }
 
-// someTime bounds ReapSome, and someAge is how long ago a jail must have begun.
+// What bounds ReapSome.
 const (
 	someTime = 100 * time.Millisecond
-	someAge  = 2 * time.Second
+	someAge  = 2 * time.Second // since a directory changed
+	someOf   = 128             // directories that are looked at
 )
 
-// ReapSome is a Reap for the start of something else: it tries at most n leaks,
-// and stops after 100 ms. It passes over directories that changed in the last two
+// ReapSome is a Reap for the start of something else: it looks at 128 directories
+// at most, tries n leaks at most, and stops after 100 ms. It passes over directories that changed in the last two
 // seconds, which their own launcher may be about to remove. What it can't remove
 // is left for gc, which says why. It begins anywhere, so that leaks that can't be
 // removed don't hide others for ever.
@@ -81,7 +82,7 @@ func (d *Dir) ReapSome(ctx context.Context, n int) []Leak {
 	}
 	var leaks []Leak
 	locked := map[string]error{}
-	for i, first := 0, rand.IntN(len(names)); i < len(names) && len(leaks) < n && ctx.Err() == nil; i++ {
+	for i, first := 0, rand.IntN(len(names)); i < min(len(names), someOf) && len(leaks) < n && ctx.Err() == nil; i++ {
 		name := names[(first+i)%len(names)]
 		path := filepath.Join(d.Path, name)
 		if !reapable(name) || held(path) || youngerThan(path, someAge) {
