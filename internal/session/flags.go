@@ -15,6 +15,7 @@ func flagsOf(o policy.Overrides) *wire.Flags {
 	f := &wire.Flags{
 		Cwd: []byte(o.Cwd), Labels: o.Labels, CPUSet: o.CPUSet,
 		OutputKeep: o.OutputKeep, OnOutputLimit: o.OnOutputLimit, Stdin: o.Stdin,
+		Capabilities: o.Capabilities, AppArmor: o.AppArmorRequired,
 	}
 	for _, a := range o.Argv {
 		f.Argv = append(f.Argv, []byte(a))
@@ -45,6 +46,7 @@ func overridesOf(f *wire.Flags) (policy.Overrides, error) {
 	o := policy.Overrides{
 		Cwd: string(f.Cwd), Labels: f.Labels, CPUSet: f.CPUSet,
 		OutputKeep: f.OutputKeep, OnOutputLimit: f.OnOutputLimit, Stdin: f.Stdin,
+		Capabilities: f.Capabilities, AppArmorRequired: f.AppArmor,
 	}
 	for _, a := range f.Argv {
 		o.Argv = append(o.Argv, string(a))

@@ -37,9 +37,9 @@ type Options struct {
 	Program string        // the version of the program
 	Began   time.Duration // of the session, by boottime.Now
 
-	Owner   <-chan struct{}  // closed when the session's owner has ended; may be nil
-	Signals <-chan os.Signal // any of them ends the session; may be nil
-	Logger  *slog.Logger
+	Owner  <-chan struct{} // closed when the session's owner has ended; may be nil
+	Stop   <-chan struct{} // closed when the session is to end; may be nil
+	Logger *slog.Logger
 }
 
 // A Server is the supervisor of one session.
@@ -109,7 +109,7 @@ func (s *Server) wait() audit.Reason {
 		case <-s.life.quiet:
 		case <-s.requested:
 			return audit.Requested
-		case <-s.o.Signals:
+		case <-s.o.Stop:
 			return audit.Requested
 		case <-s.o.Owner:
 			return audit.OwnerExited
