@@ -266,6 +266,12 @@ func (o *Job) Paths() []string { return dirs(o.places) }
 // Kill sends SIGKILL to every process of the job and doesn't wait.
 func (o *Job) Kill() error { return killPlaces(o.places, o.jail.note) }
 
+// Processes counts those of the job, zombies aside.
+func (o *Job) Processes() (int, error) {
+	pids, err := readPids(o.places[0].dir)
+	return len(pids), err
+}
+
 // WaitEmpty returns when no process is left in the job, else ctx's error.
 // Stopped and frozen processes die like others; one in an uninterruptible sleep
 // does not, so ctx needs an end.
