@@ -228,11 +228,11 @@ func (r *remote) drain(ctx context.Context) *wire.Output {
 	var errs []error
 	t := &wire.Output{}
 	if c := r.stdout; c != nil {
-		errs = append(errs, c.Wait(ctx))
+		errs = append(errs, c.Settle(ctx)) // another command may hold its end
 		t.Stdout, t.StdoutTruncated = c.Total(), c.Truncated()
 	}
 	if c := r.stderr; c != nil {
-		errs = append(errs, c.Wait(ctx))
+		errs = append(errs, c.Settle(ctx)) // another command may hold its end
 		t.Stderr, t.StderrTruncated = c.Total(), c.Truncated()
 	}
 	if err := errors.Join(errs...); err != nil {
