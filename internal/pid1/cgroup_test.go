@@ -80,8 +80,7 @@ func TestCgroupV1(t *testing.T) {
 
 	p := sh("cat /proc/self/cgroup; n=0; while [ $n -lt 9 ]; do sleep 5 & n=$((n+1)); echo n$n; done")
 	p.Flags |= UnshareCgroupNS
-	p.CgroupProcs = []int{5}
-	r, out := run(t, p, options{extra: []*os.File{procs}})
+	r, out := run(t, p, options{files: []*os.File{procs}})
 	if !strings.Contains(out, "n4") || strings.Contains(out, "n5") || r.Leftover != 4 {
 		t.Errorf("pids.max 5 held %d: %q", r.Leftover, out)
 	}
@@ -92,12 +91,11 @@ func TestCgroupV1(t *testing.T) {
 	}
 	// A directory opened instead: the write fails, nothing runs.
 	d := open(t, dir, os.O_RDONLY)
-	if r := runFails(t, p, options{extra: []*os.File{d}}); r.Stage != StageCgroup || r.Detail != 0 {
+	if r := runFails(t, p, options{files: []*os.File{d}}); r.Stage != StageCgroup || r.Detail != 0 {
 		t.Errorf("%v", r.Err())
 	}
 	// The second of two: which one is in the report.
-	p.CgroupProcs = []int{5, 6}
-	if r := runFails(t, p, options{extra: []*os.File{procs, d}}); r.Stage != StageCgroup || r.Detail != 1 {
+	if r := runFails(t, p, options{files: []*os.File{procs, d}}); r.Stage != StageCgroup || r.Detail != 1 {
 		t.Errorf("%v, detail %d", r.Err(), r.Detail)
 	}
 }
@@ -124,8 +122,7 @@ func TestCgroupV2(t *testing.T) {
 
 	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; exec sleep 100")
 	p.Flags |= NewCgroup | IntoCgroup
-	p.CgroupDir = 5
-	o := options{extra: []*os.File{jobDir}, cgroup: init}
+	o := options{files: []*os.File{jobDir}, cgroup: init}
 	j := start(t, p, o)
 	j.next(t, Started)
 	b, err := os.ReadFile(filepath.Join(dir, "job/cgroup.procs"))
@@ -158,7 +155,7 @@ func TestCgroupV2(t *testing.T) {
 func TestRange(t *testing.T) {
 	need.Root(t)
 	p := sh("id; grep -E '^(Uid|Gid|Groups|CapEff|CapBnd)' /proc/self/status; cat /proc/self/uid_map; kill -0 1 || echo no kill; (: >/proc/1/oom_score_adj) || echo no oom; exec sleep 100")
-	p.Flags = SetIDs | RequirePDeathSig
+	p.Flags = SetIDs
 	p.UIDMap, p.GIDMap = "1000 1000 1", "1000 1000 1"
 	j := start(t, p, options{ids: true})
 	j.next(t, Started)
