@@ -49,6 +49,11 @@ var imports = map[string][]string{
 		"profiles", "internal/audit", "internal/container", "internal/host", "internal/pid1", "internal/state", "internal/stream", "internal/strictjson",
 		"internal/terminal", "internal/usermanager", "internal/apparmor", "internal/boottime", "internal/seed",
 	},
+	"internal/wire": {},
+	"internal/session": {
+		".", "limits", "policy", "internal/audit", "internal/boottime", "internal/launch", "internal/ring", "internal/state", "internal/stream",
+		"internal/terminal", "internal/wire",
+	},
 	"cmd/jailer": {"*"},
 }
 

@@ -144,6 +144,7 @@ func keyValues(flag string, in []string) (map[string]string, error) {
 	return out, nil
 }
 
+// usagef is an error of the command that runs.
 func usagef(format string, args ...any) error {
-	return &usageError{err: fmt.Errorf(format, args...), command: "jailer run"}
+	return &usageError{err: fmt.Errorf(format, args...)}
 }

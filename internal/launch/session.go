@@ -6,6 +6,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -68,6 +69,9 @@ func (j *Jail) settle() error {
 	j.settled()
 	if a := j.aborted.Load(); a != nil {
 		return j.setupError(errGone)
+	}
+	if err := j.session.Update(func(r *state.Record) { r.Session.PID1 = j.PID() }); err != nil {
+		return noState(err)
 	}
 	j.settledNow = true
 	return nil

@@ -29,6 +29,13 @@ func (j *Jail) makeState() error {
 		j.cgroupName = dir.CgroupName(j.o.ID)
 		rec.Cgroups = j.base.Plan(j.cgroupName)
 	}
+	if j.only == nil {
+		l := j.plan.Limits
+		rec.Session = &state.SessionInfo{
+			TTLMs: l.TTL.Milliseconds(), IdleMs: l.Idle.Milliseconds(),
+			Profile: j.plan.Profile, Tenant: j.plan.Tenant, Labels: j.plan.Labels,
+		}
+	}
 	s, err := dir.Create(rec)
 	if errors.Is(err, state.ErrExists) {
 		return &jailer.Error{

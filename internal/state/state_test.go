@@ -303,7 +303,7 @@ func FuzzRecord(f *testing.F) {
 	os.Mkdir(filepath.Join(dir, "priv"), 0o700)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		os.WriteFile(filepath.Join(dir, "priv", "record.json"), data, 0o600)
-		if r := readRecord(dir); r != nil && r.V != 1 {
+		if r, err := readRecord(dir); r != nil && (r.V != 1 || err != nil) {
 			t.Errorf("%+v", r)
 		}
 	})

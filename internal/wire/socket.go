@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,8 @@ const Name = "ctl"
 
 // A Listener is the supervisor's socket.
 type Listener struct {
-	f *os.File
+	f      *os.File
+	closed atomic.Bool
 }
 
 // Listen makes the socket in dir, mode 0600. The path leads through a descriptor of
@@ -43,7 +45,7 @@ func Listen(dir string) (*Listener, error) {
 	if err := unix.Listen(fd, backlog); err != nil {
 		return fail("listen", err)
 	}
-	return &Listener{os.NewFile(uintptr(fd), Name)}, nil
+	return &Listener{f: os.NewFile(uintptr(fd), Name)}, nil
 }
 
 // backlog: a client whose connect finds it full gets EAGAIN and tries again.
@@ -62,13 +64,16 @@ func openDir(dir string) (int, error) {
 }
 
 // Close ends Accept.
-func (l *Listener) Close() error { return l.f.Close() }
+func (l *Listener) Close() error {
+	l.closed.Store(true)
+	return l.f.Close()
+}
 
-// Accept waits for the next client.
+// Accept waits for the next client. After Close the error is os.ErrClosed.
 func (l *Listener) Accept() (*Conn, error) {
 	raw, err := l.f.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, l.why(err)
 	}
 	nfd := -1
 	var aerr error
@@ -77,12 +82,20 @@ func (l *Listener) Accept() (*Conn, error) {
 		return !errors.Is(aerr, unix.EAGAIN) && !errors.Is(aerr, unix.EINTR)
 	})
 	if err != nil {
-		return nil, err
+		return nil, l.why(err)
 	}
 	if aerr != nil {
 		return nil, os.NewSyscallError("accept4", aerr)
 	}
 	return New(nfd)
+}
+
+// why gives the runtime's own error for a closed file a name.
+func (l *Listener) why(err error) error {
+	if l.closed.Load() {
+		return os.ErrClosed
+	}
+	return err
 }
 
 // Dial connects to the socket in dir. Errors wrap ENOENT where there is none yet, and

@@ -111,6 +111,8 @@ type Flags struct {
 	OutputKeep    string            `json:"outputKeep,omitempty"`
 	OnOutputLimit string            `json:"onOutputLimit,omitempty"`
 	Stdin         bool              `json:"stdin,omitempty"`
+	Capabilities  []string          `json:"capabilities"` // null: not given; an empty list asks for none
+	AppArmor      bool              `json:"apparmor,omitempty"`
 }
 
 // A Window is the size and the TERM of a command's terminal.
