@@ -80,6 +80,44 @@ func TestReapKeepsLaterRecords(t *testing.T) {
 	}
 }
 
+// A record that can't be read this moment is not taken for none: its cgroups would
+// be forgotten.
+func TestReapKeepsUnreadRecords(t *testing.T) {
+	d := open(t)
+	plant(t, d, "unread", `{"v":1,"id":"unread"}`)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	few := old
+	few.Cur = 128
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var all []int
+	for {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	unix.Close(all[0]) // for the list and then the lock, and none for the record
+	leaks, err := d.Reap(t.Context(), false)
+	for _, fd := range all[1:] {
+		unix.Close(fd)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || len(leaks) != 1 || leaks[0].Removed || !strings.Contains(leaks[0].Err, unix.EMFILE.Error()) {
+		t.Errorf("%+v %v", leaks, err)
+	}
+	if leaks, err := d.Reap(t.Context(), false); err != nil || len(leaks) != 1 || !leaks[0].Removed {
+		t.Errorf("%+v %v", leaks, err)
+	}
+}
+
 // A socket in the place of the record is none; one in the place of a jail is no jail.
 func TestReapSockets(t *testing.T) {
 	d := open(t)
