@@ -69,11 +69,12 @@ func Mount(abs string) string {
 	return ""
 }
 
-// Quote keeps a path in a message short and free of control characters.
+// Quote keeps a path in a message short and free of control characters. The middle
+// of a long one is left out: its end says which file it is.
 func Quote(p string) string {
-	const most = 128
-	if len(p) > most {
-		return fmt.Sprintf("%q…", p[:most])
+	const head, tail = 64, 128
+	if len(p) > head+tail {
+		return fmt.Sprintf("%q…%q", p[:head], p[len(p)-tail:])
 	}
 	return fmt.Sprintf("%q", p)
 }
