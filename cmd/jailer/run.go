@@ -80,6 +80,7 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 	if err != nil {
 		return nil, err
 	}
+	defer o.Seed.Close()
 	if f.ownerPID < 0 {
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
@@ -131,7 +132,10 @@ func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, e
 	if o.TTY, err = f.terminal(a); err != nil {
 		return o, err
 	}
-	o.Policy, err = policy.Load(f.policy)
+	if o.Policy, err = policy.Load(f.policy); err != nil {
+		return o, err
+	}
+	o.Seed, err = f.seedFlags.set()
 	return o, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/seed"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	Policy    *policy.Policy
 	Request   []byte // a request document; nil for none
 	Overrides policy.Overrides
+
+	Seed *seed.Set // what the command line puts into the jail; nil for nothing
 
 	ID            string // session id; "" makes a random one
 	StateDir      string // "" for the usual one

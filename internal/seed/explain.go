@@ -35,6 +35,8 @@ func (s *Set) Explain(index int, errno syscall.Errno) *jailer.Error {
 		e.Code, e.Message = jailer.CodeInvalidPath, "is too long"
 	case syscall.EACCES, syscall.EPERM, syscall.EROFS:
 		e.Code, e.Message = jailer.CodePermissionDenied, "can't be written by the command's user"
+	case syscall.ENOSYS:
+		e.Message = "could not be made in the jail: the system-call filter refuses openat2"
 	case syscall.EFBIG:
 		e.Code = jailer.CodeFileTooLarge
 	}

@@ -272,6 +272,7 @@ func TestExplain(t *testing.T) {
 		{0, unix.EACCES, jailer.CodePermissionDenied, nil},
 		{0, unix.EROFS, jailer.CodePermissionDenied, nil},
 		{0, unix.EFBIG, jailer.CodeFileTooLarge, nil},
+		{0, unix.ENOSYS, jailer.CodeInternal, []string{"/tmp/d", "filter"}},
 		{0, unix.EIO, jailer.CodeInternal, []string{"/tmp/d"}},
 		{2, unix.EBADMSG, jailer.CodeInternal, []string{"files could not be put"}}, // the end
 		{-1, unix.EIO, jailer.CodeInternal, nil},
