@@ -97,7 +97,10 @@ func (c *command) started() {
 }
 
 // seedID is the job that puts files in: no command's, for they count from 1.
-const seedID = math.MaxUint32
+const (
+	seedID    = math.MaxUint32
+	seedGroup = math.MaxInt32 // its cgroup, in a session
+)
 
 // seed puts the files in that the caller named, before any command is there to put
 // links in the way. It is a process of PID 1's that has the command's ids and limits
@@ -106,7 +109,7 @@ func (j *Jail) seed() error {
 	if j.o.Seed.Empty() {
 		return nil
 	}
-	job, err := j.newGroup(0, j.plan.Limits, j.plan.CPUSet)
+	job, err := j.newGroup(seedGroup, j.plan.Limits, j.plan.CPUSet)
 	if err != nil {
 		return err
 	}
