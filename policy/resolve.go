@@ -65,6 +65,9 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	if n.Capabilities, err = grant(p, f, q.Capabilities); err != nil {
 		return nil, err
 	}
+	if n.Files, n.Directories, err = files(p, f, q, n.Capabilities); err != nil {
+		return nil, err
+	}
 	if n.Env, err = environ(p, f, q.Env); err != nil {
 		return nil, err
 	}

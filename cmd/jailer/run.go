@@ -86,6 +86,7 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 	if err != nil {
 		return nil, err
 	}
+	defer o.Seed.Close()
 	if f.ownerPID < 0 {
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
@@ -137,8 +138,16 @@ func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, e
 	if o, err = a.commandOptions(f, argv); err != nil {
 		return o, err
 	}
-	o.Policy, err = policy.Load(f.policy)
-	return o, err
+	return o, f.policyAndSeed(&o)
+}
+
+// policyAndSeed reads what a jail is made from, and not a command in one.
+func (f *requestFlags) policyAndSeed(o *launch.Options) (err error) {
+	if o.Policy, err = policy.Load(f.policy); err != nil {
+		return err
+	}
+	o.Seed, err = f.seedFlags.set()
+	return err
 }
 
 var noCommand = usagef("no command given: put it after --")

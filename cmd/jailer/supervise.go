@@ -15,7 +15,6 @@ import (
 	"github.com/jailer-project/jailer/internal/boottime"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/session"
-	"github.com/jailer-project/jailer/policy"
 )
 
 // superviseCommand is what create starts; nobody else does.
@@ -75,6 +74,7 @@ func (a *app) supervise(f *sessionFlags, answer *session.Answer) error {
 		return err
 	}
 	jail, err := launch.Open(ctx, o)
+	o.Seed.Close()
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,7 @@ func (a *app) sessionOptions(f *sessionFlags) (launch.Options, error) {
 		return o, err
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
-	o.Policy, err = policy.Load(f.policy)
-	return o, err
+	return o, f.policyAndSeed(&o)
 }
 
 // detach lets go of everything that is the caller's: streams, working directory.

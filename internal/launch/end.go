@@ -162,7 +162,7 @@ func (c *command) measure() error {
 // Step 14: remove everything, in reverse; the result is written after it.
 func (c *command) cleanUp() error {
 	c.release()
-	if err := c.j.undoAll(); err != nil {
+	if err := c.j.undoAll(); err != nil && c.j.failure == nil {
 		c.fail(&jailer.Error{
 			Code: jailer.CodeInternal, Op: "cleanup", Err: err,
 			Hint: "`jailer gc` removes what is left",

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"time"
 
@@ -95,8 +96,11 @@ func (c *command) started() {
 	}
 }
 
-// seedID is the job that puts files in. Commands count from 1.
-const seedID = 0
+// seedID is the job that puts files in: no command's, for they count from 1.
+const (
+	seedID    = math.MaxUint32
+	seedGroup = math.MaxInt32 // its cgroup, in a session
+)
 
 // seed puts the files in that the caller named, before any command is there to put
 // links in the way. It is a process of PID 1's that has the command's ids and limits
@@ -105,7 +109,7 @@ func (j *Jail) seed() error {
 	if j.o.Seed.Empty() {
 		return nil
 	}
-	job, err := j.newGroup(seedID, j.plan.Limits, j.plan.CPUSet)
+	job, err := j.newGroup(seedGroup, j.plan.Limits, j.plan.CPUSet)
 	if err != nil {
 		return err
 	}
@@ -161,35 +165,25 @@ func (j *Jail) seedIn(c *command) error {
 
 // seeded waits for the end of the process that puts files in.
 func (c *command) seeded(fed <-chan error) error {
-	for {
-		rep, ok := <-c.reports
-		if !ok {
-			return lostInit()
-		}
-		if rep.Type == pid1.Started {
-			continue
-		}
-		err := <-fed
-		var e *jailer.Error
-		switch {
-		case errors.As(err, &e):
-			return err // of a file of the caller's
-		case rep.Type == pid1.Failed && rep.Stage == pid1.StageSeed:
-			return c.j.o.Seed.Explain(int(rep.Detail), rep.Errno)
-		case rep.Type == pid1.Failed:
-			return c.j.pid1Error(rep.Err())
-		case err != nil:
-			return err
-		case rep.WaitStatus.Exited() && rep.WaitStatus.ExitStatus() == 0:
-			return nil
-		case rep.WaitStatus.Signaled():
-			return &jailer.Error{
-				Code: jailer.CodeNoSpace, Op: "files", Reason: "limits.memory",
-				Message: "the files to put in don't fit into the memory limit", Err: context.Cause(c.ctx),
-				Hint: "raise --memory",
-			}
-		default:
-			return errors.New("the files could not be put in")
-		}
+	rep, ok := <-c.reports
+	if !ok {
+		return lostInit()
 	}
+	err := <-fed
+	var e *jailer.Error
+	switch {
+	case errors.As(err, &e):
+		return err // of a file of the caller's
+	case rep.Type == pid1.Failed && rep.Stage == pid1.StageSeed:
+		return c.j.o.Seed.Explain(int(rep.Detail), rep.Errno)
+	case rep.Type == pid1.Failed && rep.Stage == pid1.StageDied && rep.WaitStatus.Signaled():
+		return &jailer.Error{
+			Code: jailer.CodeNoSpace, Op: "files", Reason: "limits.memory",
+			Message: "the files to put in don't fit into the memory limit", Err: context.Cause(c.ctx),
+			Hint: "raise --memory",
+		}
+	case rep.Type == pid1.Failed:
+		return c.j.pid1Error(rep.Err())
+	}
+	return err
 }

@@ -23,10 +23,11 @@ type Options struct {
 	Request   []byte // a request document; nil for none
 	Overrides policy.Overrides
 
-	Seed          *seed.Set // files to put in, besides the request's; nil for none
-	ID            string    // session id; "" makes a random one
-	StateDir      string    // "" for the usual one
-	XDGRuntimeDir string    // of the caller
+	Seed *seed.Set // what the command line puts into the jail; nil for nothing
+
+	ID            string // session id; "" makes a random one
+	StateDir      string // "" for the usual one
+	XDGRuntimeDir string // of the caller
 
 	Stdin          io.Reader // nil: the job reads /dev/null, or finds a terminal at its end
 	Stdout, Stderr io.Writer // nil: captured into the result

@@ -28,7 +28,6 @@ func (j *Jail) confinement(plan *policy.Plan) *pid1.Payload {
 		Rlimits:  kernelRlimits(j.rlimits(plan)),
 		Affinity: affinity(plan.Limits.CPUs, j.cpus(plan.CPUSet)),
 		Umask:    0o022,
-		Cwd:      "/",
 		Filters:  [][]byte{j.filter},
 	}
 	if j.armor {

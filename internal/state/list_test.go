@@ -171,13 +171,14 @@ func TestLookersHinderNobody(t *testing.T) {
 	d := open(t)
 	var stop atomic.Bool
 	var lookers sync.WaitGroup
-	for range 4 {
+	for i := range 4 {
 		lookers.Go(func() {
 			for !stop.Load() {
-				if _, err := d.List(); err != nil {
+				if i > 0 {
+					_, _ = alive(filepath.Join(d.Path, "again")) // as often as can be
+				} else if _, err := d.List(); err != nil {
 					t.Error(err)
 				}
-				_, _ = d.Find("again")
 			}
 		})
 	}
@@ -336,14 +337,7 @@ func TestReapSomeWritesEvents(t *testing.T) {
 	d := open(t)
 	path := dead(t, d, nil, false)
 	age(t, filepath.Join(d.Path, "dead"))
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	lock := lockLog(t, path)
 	begin := time.Now()
 	leaks := d.ReapSome(t.Context(), 4)
 	if took := time.Since(begin); len(leaks) != 1 || leaks[0].Removed || leaks[0].Err == "" || took > need.Time(time.Second) {
@@ -373,7 +367,8 @@ func TestReapSomeWritesEvents(t *testing.T) {
 	}
 }
 
-func BenchmarkReapSome(b *testing.B) {
+// amongLive times what is done beside so many live jails.
+func amongLive(b *testing.B, do func(d *Dir, live int) bool) {
 	for _, n := range []int{0, 64, 1000} {
 		b.Run(fmt.Sprint(n, "live"), func(b *testing.B) {
 			d, err := Open(filepath.Join(b.TempDir(), "jailer"), "")
@@ -388,10 +383,21 @@ func BenchmarkReapSome(b *testing.B) {
 				defer s.Remove()
 			}
 			for b.Loop() {
-				if leaks := d.ReapSome(b.Context(), 4); len(leaks) > 0 {
-					b.Fatal(leaks)
+				if !do(d, n) {
+					b.Fatal("wrong")
 				}
 			}
 		})
 	}
+}
+
+func BenchmarkReapSome(b *testing.B) {
+	amongLive(b, func(d *Dir, _ int) bool { return len(d.ReapSome(b.Context(), 4)) == 0 })
+}
+
+func BenchmarkList(b *testing.B) {
+	amongLive(b, func(d *Dir, live int) bool {
+		l, err := d.List()
+		return err == nil && len(l) == live
+	})
 }

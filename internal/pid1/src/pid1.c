@@ -28,7 +28,8 @@
 static int signals_fd; /* SIGCHLD */
 
 /* First of all: what is non-dumpable has a /proc entry that the same uid can't use
- * (descriptors, memory, root); no descriptor passes an exec by accident. */
+ * (descriptors, memory, root); no descriptor passes an exec by accident, and what
+ * whoever started PID 1 left open is not even here. */
 static void harden(void)
 {
 	/* Inherited SIG_IGN would make the kernel throw the wait status away.
@@ -40,8 +41,8 @@ static void harden(void)
 	/* With one of 0-2 missing, a socket of ours would become a job's stdio. */
 	for (int fd = 0; fd < 3; fd++)
 		must(STAGE_SETUP, sys(__NR_fcntl, fd, F_GETFD));
-	must(STAGE_SETUP, sys(__NR_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC));
-	sys(__NR_close, FD_SELF);
+	must(STAGE_SETUP, sys(__NR_close_range, FD_CONTROL, FD_CONTROL, CLOSE_RANGE_CLOEXEC));
+	must(STAGE_SETUP, sys(__NR_close_range, FD_SELF, ~0u, 0));
 	must(STAGE_SETUP, sys(__NR_rt_sigaction, SIGCHLD, &dfl, NULL, 8));
 	must(STAGE_SETUP, sys(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &chld, NULL, 8));
 	signals_fd = (int)must(STAGE_SETUP, sys(__NR_signalfd4, -1, &chld, 8, O_CLOEXEC | O_NONBLOCK));
