@@ -33,6 +33,7 @@ const (
 type Process struct {
 	ID     string        `json:"id"`
 	Name   string        `json:"name,omitempty"`
+	ExecID string        `json:"execId,omitempty"` // in the event log
 	Status ProcessStatus `json:"status"`
 
 	StartedAt  time.Time `json:"startedAt,omitzero"`
@@ -97,7 +98,7 @@ func (s *Server) start(c *client, m *wire.Message) error {
 	cmd.Service, cmd.Stdout, cmd.Stderr, cmd.Signals = true, p.stdout, p.stderr, p.signals
 	cmd.OnStart = func(st launch.Started) {
 		s.mu.Lock()
-		p.state.Status, p.state.StartedAt = ProcessRunning, st.At.UTC().Truncate(time.Millisecond)
+		p.state.Status, p.state.StartedAt, p.state.ExecID = ProcessRunning, stamp(st.At), st.ExecID
 		s.mu.Unlock()
 		close(started)
 	}
@@ -159,7 +160,7 @@ func (s *Server) finish(p *process, out *launch.Outcome, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(p.ended)
-	p.state.Status, p.state.FinishedAt = ProcessExited, time.Now().UTC().Truncate(time.Millisecond)
+	p.state.Status, p.state.FinishedAt = ProcessExited, stamp(time.Now())
 	if err != nil {
 		s.procs = slices.DeleteFunc(s.procs, func(q *process) bool { return q == p })
 		return
