@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -100,7 +101,35 @@ func stage() error {
 type jail struct {
 	*Conn
 	cmd *exec.Cmd
-	out chan string
+	out chan string // what was written, once nobody holds the other end
+
+	mu      sync.Mutex
+	written []byte // until now
+}
+
+// Write takes the job's output.
+func (j *jail) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.written = append(j.written, b...)
+	return len(b), nil
+}
+
+// ready waits until the job has written that word in n lines: its traps are set, its
+// children are there.
+func (j *jail) ready(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(need.Time(20 * time.Second)); ; time.Sleep(time.Millisecond) {
+		j.mu.Lock()
+		got := string(j.written)
+		j.mu.Unlock()
+		if strings.Count(got, "ready\n") >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never ready: %q", got)
+		}
+	}
 }
 
 type options struct {
@@ -167,9 +196,9 @@ func boot(t testing.TB, o options) *jail {
 	w.Close()
 	j := &jail{Conn: conn, cmd: cmd, out: make(chan string, 1)}
 	go func() {
-		b, _ := io.ReadAll(r)
+		io.Copy(j, r)
 		r.Close()
-		j.out <- string(b)
+		j.out <- string(j.written)
 	}()
 	t.Cleanup(func() {
 		conn.Close()
