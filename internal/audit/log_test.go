@@ -248,6 +248,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a lock that others could take", func(t *testing.T, p place) { os.WriteFile(p.path+".lock", nil, 0o644) }, "open to others"},
 		{"a directory of others", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777) }, "writable by others"},
 		{"a directory of others above", func(t *testing.T, p place) { os.Chmod(filepath.Dir(p.dir), 0o777) }, "writable by others (mode 0777)"},
+		{"a directory of its group above", func(t *testing.T, p place) { os.Chmod(filepath.Dir(p.dir), 0o775) }, "writable by its group"},
 		{"a sticky directory", func(t *testing.T, p place) { os.Chmod(p.dir, 0o777|os.ModeSticky) }, "name a directory of its own"},
 		{"another owner's above", func(t *testing.T, p place) { need.Root(t); os.Chown(filepath.Dir(p.dir), 54321, 54321) }, "owned by uid 54321"},
 		{"another's link above", func(t *testing.T, p place) {
