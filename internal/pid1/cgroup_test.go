@@ -78,7 +78,7 @@ func TestCgroupV1(t *testing.T) {
 	write(t, filepath.Join(dir, "pids.max"), "5")
 	procs := open(t, filepath.Join(dir, "cgroup.procs"), os.O_WRONLY)
 
-	p := sh("cat /proc/self/cgroup; n=0; while [ $n -lt 9 ]; do sleep 5 & n=$((n+1)); echo n$n; done")
+	p := sh("cat /proc/self/cgroup; n=0; while [ $n -lt 9 ]; do sleep 100 & n=$((n+1)); echo n$n; done")
 	p.Flags |= UnshareCgroupNS
 	r, out := run(t, p, options{files: []*os.File{procs}})
 	if !strings.Contains(out, "n4") || strings.Contains(out, "n5") || r.Leftover != 4 {
@@ -120,7 +120,7 @@ func TestCgroupV2(t *testing.T) {
 	init := open(t, filepath.Join(dir, "init"), unix.O_PATH|unix.O_DIRECTORY)
 	jobDir := open(t, filepath.Join(dir, "job"), unix.O_PATH|unix.O_DIRECTORY)
 
-	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; exec sleep 100")
+	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; echo ready; exec sleep 100")
 	p.Flags |= NewCgroup | IntoCgroup
 	o := options{files: []*os.File{jobDir}, cgroup: init}
 	j := start(t, p, o)
@@ -129,7 +129,7 @@ func TestCgroupV2(t *testing.T) {
 	if err != nil || len(lines(string(b))) < 1 || strings.TrimSpace(string(b)) == "" {
 		t.Errorf("job/cgroup.procs %q, %v", b, err)
 	}
-	time.Sleep(need.Time(200 * time.Millisecond))
+	j.ready(t, 1)
 	write(t, filepath.Join(dir, "job/cgroup.kill"), "1") // PID 1 isn't in it
 	if r := j.next(t, Exited); r.WaitStatus != 9 || r.Leftover != 0 {
 		t.Errorf("%+v", r)
@@ -154,12 +154,12 @@ func TestCgroupV2(t *testing.T) {
 // With a range of ids the job has one of its own and no groups.
 func TestRange(t *testing.T) {
 	need.Root(t)
-	p := sh("id; grep -E '^(Uid|Gid|Groups|CapEff|CapBnd)' /proc/self/status; cat /proc/self/uid_map; kill -0 1 || echo no kill; (: >/proc/1/oom_score_adj) || echo no oom; exec sleep 100")
+	p := sh("id; grep -E '^(Uid|Gid|Groups|CapEff|CapBnd)' /proc/self/status; cat /proc/self/uid_map; kill -0 1 || echo no kill; (: >/proc/1/oom_score_adj) || echo no oom; echo ready; exec sleep 100")
 	p.Flags = SetIDs
 	p.UIDMap, p.GIDMap = "1000 1000 1", "1000 1000 1"
 	j := start(t, p, options{ids: true})
 	j.next(t, Started)
-	time.Sleep(need.Time(300 * time.Millisecond))
+	j.ready(t, 1)
 	j.Kill() // another uid's processes: PID 1 owns their user namespace
 	if r := j.next(t, Exited); r.WaitStatus != 9 {
 		t.Errorf("%+v", r)

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,8 +107,36 @@ type jail struct {
 	*Conn
 	cmd    *exec.Cmd
 	stdin  *os.File
-	stdout *os.File // for jobs; output waits until all have closed it
-	out    chan string
+	stdout *os.File    // for jobs; output waits until all have closed it
+	out    chan string // what was written, once nobody holds the other end
+
+	mu      sync.Mutex
+	written []byte // until now
+}
+
+// Write takes the job's output.
+func (j *jail) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.written = append(j.written, b...)
+	return len(b), nil
+}
+
+// ready waits until the job has written that word in n lines: its traps are set, its
+// children are there.
+func (j *jail) ready(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(need.Time(20 * time.Second)); ; time.Sleep(time.Millisecond) {
+		j.mu.Lock()
+		got := string(j.written)
+		j.mu.Unlock()
+		if strings.Count(got, "ready\n") >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never ready: %q", got)
+		}
+	}
 }
 
 type options struct {
@@ -185,9 +214,9 @@ func boot(t testing.TB, o options) *jail {
 	mem.Close()
 	j := &jail{Conn: conn, cmd: cmd, stdin: null, stdout: w, out: make(chan string, 1)}
 	go func() {
-		b, _ := io.ReadAll(r)
+		io.Copy(j, r)
 		r.Close()
-		j.out <- string(b)
+		j.out <- string(j.written)
 	}()
 	t.Cleanup(func() {
 		conn.Close()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // onTerminal runs a script on a terminal of its own and gives the launcher's end.
@@ -25,7 +27,7 @@ func onTerminal(t *testing.T, script string) (*jail, *os.File) {
 		t.Fatal("no descriptor came with the report")
 	}
 	t.Cleanup(func() { r.Master.Close() })
-	r.Master.SetReadDeadline(time.Now().Add(20 * time.Second))
+	r.Master.SetReadDeadline(time.Now().Add(need.Time(20 * time.Second)))
 	j.next(t, Started)
 	return j, r.Master
 }
@@ -87,13 +89,12 @@ func TestTerminalNotOurs(t *testing.T) {
 
 // A ^C that is typed goes to the foreground group alone.
 func TestTerminalInterrupt(t *testing.T) {
-	j, m := onTerminal(t, "stty -echo; trap 'echo trapped' INT; echo ready; cat; echo $?")
+	j, m := onTerminal(t, "stty -echo; trap 'echo trapped' INT; sh -c 'echo ready; exec cat'; echo $?")
 	buf := make([]byte, 100)
 	n, err := m.Read(buf)
 	if err != nil || !strings.HasPrefix(string(buf[:n]), "ready") {
 		t.Fatalf("%q, %v", buf[:n], err)
 	}
-	time.Sleep(50 * time.Millisecond) // cat starts; if it hasn't, it reads the ^D
 	if _, err := m.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}
