@@ -76,13 +76,13 @@ func (j *jail) alive(t testing.TB, n uint32) {
 }
 
 // stream runs one job on a pipe of its own, and gives its other end.
-func (j *jail) stream(t testing.TB, n uint32, p Payload) *os.File {
+func (j *jail) stream(t testing.TB, n uint32, p Payload, cgroup ...*os.File) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.Exec(n, &p, Files{Stdin: j.stdin, Stdout: w, Stderr: w})
+	err = j.Exec(n, &p, Files{Stdin: j.stdin, Stdout: w, Stderr: w, Cgroup: cgroup})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)

@@ -223,6 +223,24 @@ func TestJobSeedCutShort(t *testing.T) {
 	}
 }
 
+// Every byte of a stream damaged in turn: it fails, or it makes something else, and
+// PID 1 goes on.
+func TestJobSeedDamaged(t *testing.T) {
+	j := ready(t, options{size: "1m"})
+	whole := frames(dir(0o755, "/mnt/d"), file(0o644, "/mnt/d/f", "some data"), file(0o644, "/mnt/g", ""))
+	for i := range whole {
+		for _, v := range []byte{whole[i] ^ 1, whole[i] ^ 0x80, 0xff} {
+			b := bytes.Clone(whole)
+			b[i] = v
+			if r := j.seed(t, 1, seedPayload(), b); r.Type == Failed && r.Stage != StageSeed {
+				t.Errorf("byte %d as %#x: %v", i, v, r.Err())
+			}
+			j.seeds(t, 1)
+		}
+		j.says(t, 2, "chmod -R u+rwx /mnt; rm -rf /mnt/*")
+	}
+}
+
 // No space, and no inode, and over the size of a file.
 func TestJobSeedFull(t *testing.T) {
 	j := ready(t, options{size: "64k,nr_inodes=20"})
@@ -298,6 +316,38 @@ grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' $p/status; readlink $p/fd/0; 
 	j.Signal(2, syscall.SIGTERM)
 	if r := j.want(t, 2, Failed); r.Stage != StageDied || r.WaitStatus != 15 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A seed holds a copy of what PID 1 had at its clone, for long: it hides no other job's
+// exec, wherever that one was just then.
+func TestJobSeedBesideJobs(t *testing.T) {
+	j := ready(t, options{size: "1m"})
+	p, stop := seedPayload(), []*os.File{}
+	for n := uint32(1); n <= 30; n++ {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop = append(stop, w)
+		j.job(t, 100+n, sh("exit 4"))
+		if err := j.Exec(n, &p, Files{Stdin: r, Stdout: j.stdout, Stderr: j.stdout}); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		j.job(t, 200+n, sh("exit 4"))
+		for job, r := range j.ends(t, 2) {
+			if job < 100 || r.WaitStatus != 0x400 {
+				t.Errorf("%+v (%v)", r, r.Err())
+			}
+		}
+	}
+	for i, w := range stop {
+		if _, err := w.Write(frames(file(0o644, fmt.Sprintf("/mnt/%d", i), "x"))); err != nil {
+			t.Error(err)
+		}
+		j.want(t, uint32(i+1), Exited) // without waiting for the end of the stream
+		w.Close()
 	}
 }
 
