@@ -52,14 +52,9 @@ func stage() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("proc: %w", err)
 	}
-	if pts := os.Getenv("PID1_DEVPTS"); pts != "" {
-		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "ptmxmode=0666,mode=0620,max=1"); err != nil {
+	if mode := os.Getenv("PID1_DEVPTS"); mode != "" {
+		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "mode=0620,max=1,ptmxmode="+mode); err != nil {
 			return fmt.Errorf("devpts: %w", err)
-		}
-		if pts == "full" {
-			if _, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0); err != nil { // stays open
-				return err
-			}
 		}
 	}
 	if size := os.Getenv("PID1_TMPFS"); size != "" {
@@ -143,7 +138,7 @@ type options struct {
 	stage  string     // PID1_STAGE
 	ids    bool       // range mode: two ids are mapped
 	armor  string     // AppArmor profile of PID 1
-	devpts string     // "free" or "full": an instance of its own on /dev/pts, for one terminal
+	devpts string     // mode of ptmx in an instance of its own on /dev/pts, for one terminal
 	extra  []*os.File // descriptors 5… of PID 1, leaked by who started it
 	cgroup *os.File   // directory that PID 1 starts in (v2)
 	flags  Flags      // of Setup, beside RequirePDeathSig
