@@ -323,6 +323,33 @@ func TestDescriptorsCounted(t *testing.T) {
 	}
 }
 
+// PID 1 without room for descriptors: a job fails, and what came of its files is closed.
+func TestDescriptorsNoRoom(t *testing.T) {
+	need.Root(t)
+	j := ready(t, options{})
+	limit := func(n uint64) {
+		t.Helper()
+		if err := unix.Prlimit(j.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 1024}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[uint64]Stage{5: StageFiles, 6: StageFiles, 7: StageFiles, 8: StagePair, 9: StagePair} {
+		limit(n)
+		j.job(t, 1, sh("echo ran"))
+		if r := j.want(t, 1, Failed); r.Stage != want {
+			t.Errorf("with room for %d: %v", n, r.Err())
+		}
+	}
+	limit(1024)
+	j.alive(t, 1)
+	if n := openIn(j); n != 5 {
+		t.Errorf("%d descriptors in PID 1, want 5", n)
+	}
+	if got := j.output(t); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Descriptors belong to an EXEC alone.
 func TestJobsStrayDescriptors(t *testing.T) {
 	j := ready(t, options{})

@@ -33,7 +33,6 @@ struct job {
 };
 
 static struct job jobs[PROTOCOL_JOBS];
-static uint32_t njobs;
 static int once, confined, signals_fd;
 
 void jobs_init(int is_once, int is_confined, int signals)
@@ -43,9 +42,18 @@ void jobs_init(int is_once, int is_confined, int signals)
 	signals_fd = signals;
 }
 
+static uint32_t living(void)
+{
+	uint32_t n = 0;
+
+	for (const struct job *j = jobs; j < jobs + PROTOCOL_JOBS; j++)
+		n += j->pid != 0;
+	return n;
+}
+
 int jobs_full(void)
 {
-	return njobs == PROTOCOL_JOBS;
+	return living() == PROTOCOL_JOBS;
 }
 
 static struct job *by_pid(int pid)
@@ -86,8 +94,6 @@ static void forget(struct job *j)
 {
 	close_if(&j->status);
 	close_if(&j->terminal);
-	if (j >= jobs && j < jobs + PROTOCOL_JOBS)
-		njobs--;
 	j->pid = 0;
 }
 
@@ -303,7 +309,6 @@ void jobs_exec(const struct order *o)
 	while (slot->pid)
 		slot++;
 	*slot = j;
-	njobs++;
 }
 
 /* A mount point of the launcher's, which the job can't replace. */
@@ -322,7 +327,7 @@ static void measure_space(struct report *r)
 /* What the jail holds besides: whose it was can't be told while other jobs live. */
 static uint32_t leftover(void)
 {
-	if (njobs)
+	if (living())
 		return LEFTOVER_UNKNOWN;
 	/* Bounded: orphans of a fork storm may come faster than they are reaped. */
 	for (int i = 0; i < WAIT_ALL_MAX; i++)
@@ -428,7 +433,7 @@ int jobs_reap(void)
 		struct job *j;
 		long r = sys(__NR_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL);
 
-		if (r == -ECHILD && !njobs) /* the main process of a job can't be gone */
+		if (r == -ECHILD && !living()) /* the main process of a job can't be gone */
 			break;
 		must(STAGE_WAIT, r);
 		if (!info.si_pid)
