@@ -297,20 +297,6 @@ static struct failure start(struct job *j, const struct order *o)
 	return f;
 }
 
-void jobs_exec(const struct order *o)
-{
-	struct job j = { .id = o->job, .status = -1, .terminal = -1 }, *slot = jobs;
-	struct failure f = start(&j, o);
-
-	if (f.stage) {
-		job_failed(&j, f);
-		return;
-	}
-	while (slot->pid)
-		slot++;
-	*slot = j;
-}
-
 /* A mount point of the launcher's, which the job can't replace. */
 static void measure_space(struct report *r)
 {
@@ -374,6 +360,25 @@ static void reap_job(struct job *j)
 		job_exited(j, status, &ru);
 	else
 		give_up(j, failure(STAGE_DIED, -ECHILD, 0), status);
+}
+
+void jobs_exec(const struct order *o)
+{
+	struct job j = { .id = o->job, .status = -1, .terminal = -1 }, *slot = jobs;
+	struct failure f = start(&j, o);
+
+	/* Killed by another job: nothing can be written for it any more (EACCES, ESRCH). */
+	if (f.stage && j.pid && proc_exiting((uint32_t)j.pid) == 1) {
+		reap_job(&j);
+		return;
+	}
+	if (f.stage) {
+		job_failed(&j, f);
+		return;
+	}
+	while (slot->pid)
+		slot++;
+	*slot = j;
 }
 
 /* The job's process speaks only to say why it failed; its end of the socket closes
