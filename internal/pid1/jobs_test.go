@@ -554,6 +554,53 @@ func TestJobsLauncherGone(t *testing.T) {
 	}
 }
 
+// A launcher that reads nothing for long misses nothing; one that ends so takes all
+// with it.
+func TestJobsLauncherDeaf(t *testing.T) {
+	const n = 3000 // more reports than the socket holds
+	deaf := func(t *testing.T) (*jail, chan error) {
+		j, sent := ready(t, options{}), make(chan error, 1)
+		p, f := job("/bin/true"), j.files(options{})
+		go func() {
+			for i := range uint32(n) {
+				if err := j.Exec(i+1, &p, f); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		select {
+		case err := <-sent:
+			t.Fatalf("nothing waited: %v", err)
+		case <-time.After(need.Time(2 * time.Second)):
+		}
+		return j, sent
+	}
+	t.Run("reads", func(t *testing.T) {
+		j, sent := deaf(t)
+		j.SetReadDeadline(time.Now().Add(need.Time(60 * time.Second)))
+		for job, r := range j.ends(t, n) {
+			if r.WaitStatus != 0 || r.Type == Failed && r.Stage != StageJobs {
+				t.Errorf("job %d: %+v (%v)", job, r, r.Err())
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ends", func(t *testing.T) {
+		j, sent := deaf(t)
+		j.Close()
+		if err := <-sent; err == nil {
+			t.Error("all was sent")
+		}
+		if err := j.cmd.Wait(); err == nil {
+			t.Error("pid 1 ended with 0")
+		}
+	})
+}
+
 // Leftovers are counted when nobody else lives.
 func TestJobsLeftover(t *testing.T) {
 	j := ready(t, options{})
