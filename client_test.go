@@ -21,7 +21,7 @@ func newClient(t *testing.T) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Client{Path: self, grace: need.Time(200 * time.Millisecond)}
+	return &Client{Path: self, grace: need.Time(time.Second)}
 }
 
 func TestRun(t *testing.T) {
@@ -204,8 +204,12 @@ func TestRunCancelled(t *testing.T) {
 				<-ready
 				cancel(why)
 			}()
+			client := newClient(t)
+			if c.how == "term" {
+				client.grace = need.Time(time.Minute) // as long as it takes
+			}
 			start := time.Now()
-			res, err := newClient(t).Run(ctx, Request{Argv: []string{c.how}}, IO{Stdout: ready})
+			res, err := client.Run(ctx, Request{Argv: []string{c.how}}, IO{Stdout: ready})
 			if !errors.Is(err, why) {
 				t.Errorf("got %v, want the cause", err)
 			}

@@ -136,7 +136,7 @@ func (p *process) stopOn(ctx context.Context, gone <-chan struct{}, grace time.D
 		for i, sig := range step {
 			if i > 0 {
 				// Two equal signals at once are one to the receiver.
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 			log.Debug("stopping jailer", "signal", sig.String(), "pid", p.cmd.Process.Pid)
 			_ = p.cmd.Process.Signal(sig) // fails only when it is gone

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -156,3 +157,6 @@ func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any)
 	}
 	return nil
 }
+
+// StateDir is the directory in which the session has its own.
+func (s *Session) StateDir() string { return filepath.Dir(filepath.Dir(s.dir)) }

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseMountinfo(t *testing.T) {
@@ -84,6 +85,22 @@ func TestCPUQuota(t *testing.T) {
 	}{{1, 1000, 1_000_000}, {9, 9000, 1_000_000}, {10, 1000, 100_000}, {200, 20_000, 100_000}, {2500, 250_000, 100_000}} {
 		if q, p := cpuQuota(tc.milli); q != tc.quota || p != tc.period {
 			t.Errorf("%d: %d/%d", tc.milli, q, p)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	const hour = int64(time.Hour)
+	for _, c := range []struct{ user, system, total, wantUser, wantSystem int64 }{
+		{0, 0, 0, 0, 0},
+		{0, 0, 5, 5, 0}, // shorter than a tick
+		{4e6, 0, 7e6, 7e6, 0},
+		{0, 4e6, 7e6, 0, 7e6},
+		{3e6, 1e6, 8e6, 6e6, 2e6},
+		{100_000 * hour, 100_000 * hour, 100_000 * hour, 50_000 * hour, 50_000 * hour},
+	} {
+		if u, s := share(c.user, c.system, c.total); int64(u) != c.wantUser || int64(s) != c.wantSystem {
+			t.Errorf("%+v: %d, %d", c, u, s)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,7 +44,26 @@ func run(args []string, s streams) int {
 		ue.command = cmd.CommandPath()
 	}
 	a.explain(err)
+	if flag := cmd.Flags().Lookup("json"); flag != nil && flag.Changed && cmd.Annotations[answers] != "" {
+		if werr := a.errorDocument(err); werr != nil {
+			a.warn("%v", werr)
+		}
+	}
 	return exitError(err, cmd.Name() == "run" || cmd.Name() == "exec")
+}
+
+// answers marks the verbs that answer with one document under --json, also when they
+// fail.
+const answers = "answers"
+
+var oneDocument = map[string]string{answers: "json"}
+
+func (a *app) errorDocument(err error) error {
+	doc, derr := asJailerError(err).Document()
+	if derr != nil {
+		return derr
+	}
+	return writeJSON(a.out, json.RawMessage(doc))
 }
 
 func (a *app) command() *cobra.Command {

@@ -72,8 +72,9 @@ func (f *sessionFlags) check() error {
 func (a *app) createCommand() *cobra.Command {
 	f := &sessionFlags{}
 	c := &cobra.Command{
-		Use:   "create [flags]",
-		Short: "Create a session: a jail that stays for several commands",
+		Use:         "create [flags]",
+		Annotations: oneDocument,
+		Short:       "Create a session: a jail that stays for several commands",
 		Long: `Create a session, a jail in which commands run one after another and side by
 side, and print its state as one JSON document.
 

@@ -6,10 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
 )
 
 func (a *app) deleteCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "delete ID",
 		Short: "End a session, with everything that runs in it",
 		Long: `End a session and remove it. When it returns, no process, cgroup, mount or file of
@@ -31,7 +34,16 @@ Exit status: 0 nothing is left; 1 something could not be removed, or ID is a
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 			defer stop()
-			return client.Delete(ctx, id)
+			if err := client.Delete(ctx, id); err != nil || !asJSON {
+				return err
+			}
+			return writeJSON(a.out, struct {
+				V  int    `json:"v"`
+				ID string `json:"id"`
+			}{jailer.ProtocolVersion, id})
 		},
+		Annotations: oneDocument,
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document: the id, or what failed")
+	return c
 }

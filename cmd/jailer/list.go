@@ -14,8 +14,9 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "list",
-		Short: "List the sessions",
+		Use:         "list",
+		Annotations: oneDocument,
+		Short:       "List the sessions",
 		Long: `List the sessions of the state directory, those of ` + "`jailer run`" + ` among them.
 
 STATUS is creating, created (no command has run yet), running, or stopped: the
@@ -88,8 +89,9 @@ func processes(s session.State) string {
 
 func (a *app) stateCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "state ID",
-		Short: "Print the state of a session",
+		Use:         "state ID",
+		Annotations: oneDocument,
+		Short:       "Print the state of a session",
 		Long: `Print the state of a session as one JSON document: the OCI runtime
 specification's state, with createdAt, expiresAt, idleAfterMs, the number of
 commands that run and the managed processes besides.

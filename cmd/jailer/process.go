@@ -22,8 +22,9 @@ func (a *app) startCommand() *cobra.Command {
 	f := &requestFlags{}
 	var name string
 	c := &cobra.Command{
-		Use:   "start ID [flags] -- COMMAND [ARG…]",
-		Short: "Start a managed process in a session",
+		Use:         "start ID [flags] -- COMMAND [ARG…]",
+		Annotations: oneDocument,
+		Short:       "Start a managed process in a session",
 		Long: `Start a process that goes on when jailer has returned, and print it as one JSON
 document. It has a cgroup of its own and no deadline but the session's. It does
 not keep the session from being idle: that only commands do.
@@ -90,8 +91,9 @@ func (a *app) start(f *requestFlags, id, name string, argv []string) error {
 func (a *app) psCommand() *cobra.Command {
 	var prune, asJSON bool
 	c := &cobra.Command{
-		Use:   "ps ID",
-		Short: "List a session's managed processes",
+		Use:         "ps ID",
+		Annotations: oneDocument,
+		Short:       "List a session's managed processes",
 		Long: `List the managed processes of a session, those that have ended with how.
 
 Exit status: 0 done; 1 failed; 2 usage.`,
@@ -160,8 +162,9 @@ func (a *app) logsCommand() *cobra.Command {
 	var tail string
 	var stderr bool
 	c := &cobra.Command{
-		Use:   "logs ID PROCESS",
-		Short: "Print the output of a managed process",
+		Use:         "logs ID PROCESS",
+		Annotations: oneDocument,
+		Short:       "Print the output of a managed process",
 		Long: `Print what is kept of a managed process's standard output: the last 1 MiB. How
 much is lost before it is said on standard error.
 
@@ -208,8 +211,9 @@ func (a *app) logs(r session.LogRequest, args []string) error {
 func (a *app) stopCommand() *cobra.Command {
 	var grace time.Duration
 	c := &cobra.Command{
-		Use:   "stop ID PROCESS",
-		Short: "End a managed process",
+		Use:         "stop ID PROCESS",
+		Annotations: oneDocument,
+		Short:       "End a managed process",
 		Long: `Send TERM to a managed process, and end it with everything that it started after
 the grace. Print it as one JSON document, when nothing of it runs any more. One
 that has ended already is no error.
@@ -238,8 +242,9 @@ Exit status: 0 it has ended; 1 failed; 2 usage.`,
 func (a *app) killCommand() *cobra.Command {
 	var name string
 	c := &cobra.Command{
-		Use:   "kill ID PROCESS",
-		Short: "Send a signal to a managed process",
+		Use:         "kill ID PROCESS",
+		Annotations: oneDocument,
+		Short:       "Send a signal to a managed process",
 		Long: `Send a signal to the main process of a managed process. When that ends, so does
 everything that it started. A second INT or TERM ends it whatever it does.
 

@@ -232,7 +232,12 @@ func (l *Log) openFile(path string, flags int, forbidden uint32) (*os.File, erro
 }
 
 // checkDir: who may write to a directory on the way can put another file in the
-// log's place, and who made a link on it says where it is.
+// log's place, and who made a link on it says where it is. The log of the state
+// directory is held to it too: in a directory of the caller's own nobody else makes a
+// file, but who renames that directory, or puts another of the caller's there, hides
+// what was recorded, and the sessions from gc. That a group has no other members, as
+// the private ones that go with umask 002, a mode doesn't show, and /etc/group only
+// where no directory service adds some.
 func (l *Log) checkDir() error {
 	if !filepath.IsAbs(l.path) {
 		return refused(l.path, "is no absolute path", "")
@@ -250,7 +255,7 @@ func (l *Log) checkDir() error {
 	case err == nil:
 		return nil
 	case breach:
-		return refused(b.Path, b.Reason, narrow(b)+"name a directory of its own with [events] path in the policy: "+ownDir())
+		return refused(b.Path, b.Reason, narrow(b)+"name a directory of its own with [events] path in the policy, or with --state-dir if it has none: "+ownDir())
 	case !errors.Is(err, os.ErrNotExist):
 		e := refused(dir, "can't be the directory of the event log", "")
 		e.Err = err
@@ -267,7 +272,11 @@ func narrow(b *trust.Breach) string {
 	if !b.Shared || b.Sticky || b.UID == 0 || b.UID != os.Geteuid() {
 		return ""
 	}
-	return "chmod go-w " + trust.Quote(b.Path) + ", or "
+	who := "go-w "
+	if b.Group {
+		who = "g-w "
+	}
+	return "chmod " + who + trust.Quote(b.Path) + ", or "
 }
 
 // ownDir makes a directory that nobody else writes to, nor above it.

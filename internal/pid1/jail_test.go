@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,14 +52,9 @@ func stage() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("proc: %w", err)
 	}
-	if pts := os.Getenv("PID1_DEVPTS"); pts != "" {
-		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "ptmxmode=0666,mode=0620,max=1"); err != nil {
+	if mode := os.Getenv("PID1_DEVPTS"); mode != "" {
+		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "mode=0620,max=1,ptmxmode="+mode); err != nil {
 			return fmt.Errorf("devpts: %w", err)
-		}
-		if pts == "full" {
-			if _, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0); err != nil { // stays open
-				return err
-			}
 		}
 	}
 	if size := os.Getenv("PID1_TMPFS"); size != "" {
@@ -106,15 +102,43 @@ type jail struct {
 	*Conn
 	cmd    *exec.Cmd
 	stdin  *os.File
-	stdout *os.File // for jobs; output waits until all have closed it
-	out    chan string
+	stdout *os.File    // for jobs; output waits until all have closed it
+	out    chan string // what was written, once nobody holds the other end
+
+	mu      sync.Mutex
+	written []byte // until now
+}
+
+// Write takes the job's output.
+func (j *jail) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.written = append(j.written, b...)
+	return len(b), nil
+}
+
+// ready waits until the job has written that word in n lines: its traps are set, its
+// children are there.
+func (j *jail) ready(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(need.Time(20 * time.Second)); ; time.Sleep(time.Millisecond) {
+		j.mu.Lock()
+		got := string(j.written)
+		j.mu.Unlock()
+		if strings.Count(got, "ready\n") >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never ready: %q", got)
+		}
+	}
 }
 
 type options struct {
 	stage  string     // PID1_STAGE
 	ids    bool       // range mode: two ids are mapped
 	armor  string     // AppArmor profile of PID 1
-	devpts string     // "free" or "full": an instance of its own on /dev/pts, for one terminal
+	devpts string     // mode of ptmx in an instance of its own on /dev/pts, for one terminal
 	extra  []*os.File // descriptors 5… of PID 1, leaked by who started it
 	cgroup *os.File   // directory that PID 1 starts in (v2)
 	flags  Flags      // of Setup, beside RequirePDeathSig
@@ -185,9 +209,9 @@ func boot(t testing.TB, o options) *jail {
 	mem.Close()
 	j := &jail{Conn: conn, cmd: cmd, stdin: null, stdout: w, out: make(chan string, 1)}
 	go func() {
-		b, _ := io.ReadAll(r)
+		io.Copy(j, r)
 		r.Close()
-		j.out <- string(b)
+		j.out <- string(j.written)
 	}()
 	t.Cleanup(func() {
 		conn.Close()

@@ -76,13 +76,13 @@ func (j *jail) alive(t testing.TB, n uint32) {
 }
 
 // stream runs one job on a pipe of its own, and gives its other end.
-func (j *jail) stream(t testing.TB, n uint32, p Payload) *os.File {
+func (j *jail) stream(t testing.TB, n uint32, p Payload, cgroup ...*os.File) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.Exec(n, &p, Files{Stdin: j.stdin, Stdout: w, Stderr: w})
+	err = j.Exec(n, &p, Files{Stdin: j.stdin, Stdout: w, Stderr: w, Cgroup: cgroup})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -517,7 +517,7 @@ func TestJobsOnce(t *testing.T) {
 
 // A terminal belongs to one job: the other neither has it nor hangs it up.
 func TestJobsTerminal(t *testing.T) {
-	j := ready(t, options{devpts: "free"})
+	j := ready(t, options{devpts: "0666"})
 	p := sh("tty; read x; echo $x")
 	p.Cols, p.Rows = 80, 24
 	for round := range uint32(3) { // there is one only: each time it is given back
@@ -570,7 +570,7 @@ func TestJobsTerminal(t *testing.T) {
 
 // With both, the terminal controls the job and its stdio is what it was given.
 func TestJobsTerminalAndStdio(t *testing.T) {
-	j := ready(t, options{devpts: "free"})
+	j := ready(t, options{devpts: "0666"})
 	p := sh("test -t 1 || echo piped; echo typed >/dev/tty")
 	p.Cols, p.Rows = 80, 24
 	r := j.stream(t, 1, p)

@@ -323,7 +323,7 @@ echo end`), options{})
 
 func TestJobLeftover(t *testing.T) {
 	begin := time.Now()
-	r, _ := run(t, sh("sleep 100 & sleep 100 & setsid sleep 100 & sleep 0.2; exit 4"), options{})
+	r, _ := run(t, sh("sleep 100 & sleep 100 & setsid sleep 100 & exit 4"), options{})
 	if r.Leftover != 3 || r.WaitStatus != 0x400 {
 		t.Errorf("%+v", r)
 	}
@@ -332,9 +332,15 @@ func TestJobLeftover(t *testing.T) {
 	}
 }
 
+// zombie waits until the jail has one.
+const zombie = "until cat /proc/[0-9]*/stat 2>/dev/null | grep -q ') Z'; do sleep 0.01; done"
+
+// emptied waits until nobody is left in the jail but PID 1 and the shell.
+const emptied = "until set -- /proc/[0-9]*; [ $# -eq 2 ]; do sleep 0.01; done"
+
 // A zombie whose parent lives is nobody to be killed.
 func TestJobLeftoverZombie(t *testing.T) {
-	r, _ := run(t, sh("(: & exec sleep 100) & sleep 0.3; exit 0"), options{})
+	r, _ := run(t, sh("(: & exec sleep 100) & "+zombie+"; exit 0"), options{})
 	if r.Leftover != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -346,7 +352,7 @@ func TestJobLeftoverThread(t *testing.T) {
 	r, _ := run(t, sh(`python3 -c '
 import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(100,)).start()
-ctypes.CDLL(None).pthread_exit(None)' & sleep `+fmt.Sprint(need.Time(time.Second).Seconds())+`; exit 0`), options{})
+ctypes.CDLL(None).pthread_exit(None)' & `+zombie+`; exit 0`), options{})
 	if r.Leftover != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -354,8 +360,8 @@ ctypes.CDLL(None).pthread_exit(None)' & sleep `+fmt.Sprint(need.Time(time.Second
 
 // The main process never waits for its child; what the child used counts anyway.
 func TestJobUsageOfOrphans(t *testing.T) {
-	r, _ := run(t, sh("(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done) & exec sleep 3"), options{})
-	if d := r.All.User - r.Main.User; d < 5*time.Millisecond {
+	r, _ := run(t, sh(`sh -c '(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done) &'; `+emptied), options{})
+	if d := r.All.User + r.All.System - r.Main.User - r.Main.System; d < 5*time.Millisecond {
 		t.Errorf("all %+v, main %+v", r.All, r.Main)
 	}
 }
@@ -374,37 +380,37 @@ func TestJobClosesOutput(t *testing.T) {
 func TestJobZombies(t *testing.T) {
 	// 200 orphans: each is reparented to PID 1 and must not stay as a zombie.
 	r, out := run(t, sh(`i=0; while [ $i -lt 200 ]; do (sleep 0.01 &); i=$((i+1)); done
-sleep 1; cat /proc/[0-9]*/stat | grep -c ') Z'; ls -d /proc/[0-9]* | wc -l`), options{})
-	l := lines(out)
-	if len(l) != 2 || l[0] != "0" || r.Leftover != 0 {
-		t.Errorf("zombies, processes: %q, %+v", l, r)
+`+emptied+`; echo $i`), options{})
+	if out != "200\n" || r.Leftover != 0 {
+		t.Errorf("%q, %+v", out, r)
 	}
 }
 
 func TestJobSignals(t *testing.T) {
-	running := func(j *jail) {
+	ready := func(t *testing.T, j *jail, n int) {
+		t.Helper()
 		j.next(t, Started)
-		time.Sleep(need.Time(300 * time.Millisecond)) // the trap is set
+		j.ready(t, n)
 	}
 	t.Run("main", func(t *testing.T) {
-		j := start(t, sh("trap 'exit 42' TERM; sleep 100 & wait"), options{})
-		running(j)
+		j := start(t, sh("trap 'exit 42' TERM; sleep 100 & echo ready; wait"), options{})
+		ready(t, j, 1)
 		j.Signal(1, syscall.SIGTERM)
 		if r := j.next(t, Exited); r.WaitStatus != 42<<8 || r.Leftover != 1 {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("group", func(t *testing.T) {
-		j := start(t, sh("(trap 'echo child; exit' TERM; sleep 100 & wait) & trap 'exit 42' TERM; wait; wait"), options{})
-		running(j)
+		j := start(t, sh("(trap 'echo child; exit' TERM; sleep 100 & echo ready; wait) & trap 'exit 42' TERM; echo ready; wait; wait"), options{})
+		ready(t, j, 2)
 		j.SignalGroup(1, syscall.SIGTERM)
 		if r := j.next(t, Exited); r.WaitStatus != 42<<8 {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("kill", func(t *testing.T) {
-		j := start(t, sh("trap '' TERM INT HUP; (setsid sleep 100 &); sleep 100"), options{})
-		running(j)
+		j := start(t, sh("trap '' TERM INT HUP; (setsid sleep 100 &); echo ready; sleep 100"), options{})
+		ready(t, j, 1)
 		j.Kill()
 		if r := j.next(t, Exited); r.WaitStatus != 9 {
 			t.Errorf("%+v", r)
@@ -412,8 +418,8 @@ func TestJobSignals(t *testing.T) {
 		j.output(t)
 	})
 	t.Run("kill a stopped job", func(t *testing.T) {
-		j := start(t, sh("kill -STOP $$"), options{})
-		running(j)
+		j := start(t, sh("(until grep -q '^State:.T' /proc/$$/status; do :; done; echo ready) & kill -STOP $$"), options{})
+		ready(t, j, 1)
 		j.Kill()
 		if r := j.next(t, Exited); r.WaitStatus != 9 {
 			t.Errorf("%+v", r)
@@ -436,7 +442,7 @@ func TestJobSignals(t *testing.T) {
 	})
 	t.Run("in pieces", func(t *testing.T) {
 		j := start(t, sh("sleep 100"), options{})
-		running(j)
+		j.next(t, Started)
 		for _, b := range order(controlKill, 0, 0) {
 			j.f.Write([]byte{b})
 			time.Sleep(5 * time.Millisecond)
@@ -447,7 +453,7 @@ func TestJobSignals(t *testing.T) {
 	})
 	t.Run("no message", func(t *testing.T) {
 		j := start(t, sh("sleep 100"), options{})
-		running(j)
+		j.next(t, Started)
 		j.f.Write(order(9, 1, 0))
 		if r := j.next(t, Failed); r.Stage != StageControl || r.Job != 0 {
 			t.Errorf("%+v", r)
@@ -460,12 +466,14 @@ func TestJobLauncherGone(t *testing.T) {
 	for _, when := range []string{"running", "before the setup", "in the setup", "before the payload", "in the payload"} {
 		t.Run(when, func(t *testing.T) {
 			var j *jail
-			p := sh("trap '' TERM HUP; (setsid sleep 100 &); sleep 100; echo ran")
+			p := sh("trap '' TERM HUP; (setsid sleep 100 &); echo ready; sleep 100; echo ran")
+			want := ""
 			switch when {
 			case "running":
 				j = start(t, p, options{})
 				j.next(t, Started)
-				time.Sleep(need.Time(100 * time.Millisecond))
+				j.ready(t, 1)
+				want = "ready\n"
 			case "before the setup":
 				j = boot(t, options{})
 			case "in the setup":
@@ -480,8 +488,8 @@ func TestJobLauncherGone(t *testing.T) {
 				j.f.Write(append(order(controlExec, 1, uint32(len(b))), b[:len(b)-4]...))
 			}
 			j.Close()
-			if out := j.output(t); out != "" {
-				t.Errorf("output %q", out)
+			if out := j.output(t); out != want {
+				t.Errorf("output %q, want %q", out, want)
 			}
 			if err := j.cmd.Wait(); err == nil {
 				t.Error("pid 1 ended with 0")
@@ -491,7 +499,7 @@ func TestJobLauncherGone(t *testing.T) {
 }
 
 func TestJobNproc(t *testing.T) {
-	p := sh(`n=0; while [ $n -lt 30 ]; do sleep 5 & n=$((n+1)); echo $n; done`)
+	p := sh(`n=0; while [ $n -lt 30 ]; do sleep 100 & n=$((n+1)); echo $n; done`)
 	p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 8, 8}, {unix.RLIMIT_CORE, 0, 0}}
 	r, out := run(t, p, options{})
 	if !strings.Contains(out, "7\n") || strings.Contains(out, "8\n") || r.Leftover != 7 {
@@ -523,11 +531,11 @@ func TestJobStorms(t *testing.T) {
 		})
 	}
 	t.Run("kill in a storm", func(t *testing.T) {
-		p := sh(`sleep 100 & p=$!; (while :; do (: &) ; done) & (while :; do (: &) ; done) & wait $p`)
+		p := sh(`sleep 100 & p=$!; f() { n=0; while :; do (: &); n=$((n+1)); [ $n -ne 30 ] || echo ready; done; }; f & f & wait $p`)
 		p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 64, 64}}
 		j := start(t, p, options{})
 		j.next(t, Started)
-		time.Sleep(need.Time(300 * time.Millisecond))
+		j.ready(t, 1)
 		j.Kill()
 		j.SetReadDeadline(time.Now().Add(need.Time(10 * time.Second)))
 		if r := j.next(t, Exited); r.WaitStatus != 9 {

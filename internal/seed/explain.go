@@ -54,6 +54,11 @@ func noSpace(abs, msg string) *jailer.Error {
 	return e
 }
 
+// overflows reports that fits will refuse s, without looking closer.
+func (s *Set) overflows(l limits.Limits) bool {
+	return int64(len(s.at)) > l.WorkspaceInodes+2*l.TmpInodes
+}
+
 // fits refuses what can't have room, before anything is made. What passes may still
 // be refused by the kernel, which counts whole pages.
 func (s *Set) fits(l limits.Limits) error {

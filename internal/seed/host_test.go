@@ -81,6 +81,7 @@ func TestKinds(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
+	refused(t, new(Set).AddTree("d", link+"//"), jailer.CodeInvalidPath, "dirlink\"", "symbolic link")
 	e := refused(t, new(Set).AddTree("d", link), jailer.CodeInvalidPath, "dirlink", "symbolic link")
 	if !strings.Contains(e.Hint, "readlink -f") {
 		t.Errorf("the hint is %q", e.Hint)

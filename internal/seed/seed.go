@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/jailpath"
@@ -157,8 +158,14 @@ func (s *Set) Join(n *policy.Plan) (*Set, error) {
 			return nil, err
 		}
 		j.secrets.look(abs, abs, false)
+		if j.overflows(n.Limits) {
+			break
+		}
 	}
 	for _, d := range n.Directories {
+		if j.overflows(n.Limits) {
+			break // one path can stand for two thousand
+		}
 		if err := j.AddDir(d); err != nil {
 			return nil, err
 		}
@@ -202,15 +209,7 @@ func (s *Set) list() []*entry {
 	for _, e := range s.at {
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b *entry) int {
-		switch {
-		case a.path < b.path:
-			return -1
-		case a.path > b.path:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b *entry) int { return strings.Compare(a.path, b.path) })
 	return out
 }
 

@@ -245,6 +245,18 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// TestJoinIsBounded: a request of a megabyte can name half a million directories.
+func TestJoinIsBounded(t *testing.T) {
+	n := &policy.Plan{}
+	n.Limits.Workspace, n.Limits.WorkspaceInodes, n.Limits.TmpSize, n.Limits.TmpInodes = 1<<20, 16<<10, 1<<20, 16<<10
+	for i := range 256 {
+		n.Directories = append(n.Directories, fmt.Sprint("/workspace/", i, strings.Repeat("/d", 2000)))
+	}
+	var s *Set
+	_, err := s.Join(n)
+	refused(t, err, jailer.CodeNoSpace, "/workspace/", "16383 files")
+}
+
 func TestExplain(t *testing.T) {
 	s := new(Set)
 	if err := s.AddDir("/tmp/d"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,10 @@ func (s *Set) AddTree(dst, src string) error {
 	abs, err := s.name(dst)
 	if err != nil {
 		return err
+	}
+	// With a slash behind it a link would be followed, and shells like to add one.
+	if trimmed := strings.TrimRight(src, "/"); trimmed != "" {
+		src = trimmed
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(src, &st); err != nil {

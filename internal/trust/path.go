@@ -29,6 +29,7 @@ type Breach struct {
 	Reason string
 	UID    int  // its owner
 	Shared bool // others may write to it
+	Group  bool // and those are its group alone
 	Sticky bool
 }
 
@@ -98,7 +99,12 @@ func (r Rules) step(p, rest string) error {
 			return &Breach{Path: p, Reason: "is a symbolic link", UID: uid}
 		}
 	case mode&0o022 != 0 && !(r.Sticky && rest != "" && mode&unix.S_ISVTX != 0):
-		return &Breach{Path: p, Reason: fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777), UID: uid, Shared: true, Sticky: mode&unix.S_ISVTX != 0}
+		b := &Breach{Path: p, UID: uid, Shared: true, Group: mode&0o002 == 0, Sticky: mode&unix.S_ISVTX != 0}
+		b.Reason = fmt.Sprintf("is writable by others (mode %04o)", mode&0o7777)
+		if b.Group {
+			b.Reason = fmt.Sprintf("is writable by its group, gid %d (mode %04o)", st.Gid, mode&0o7777)
+		}
+		return b
 	}
 	return nil
 }

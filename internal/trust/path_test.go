@@ -28,7 +28,8 @@ func TestPath(t *testing.T) {
 	}
 	try(errors.Join(os.MkdirAll(at("own/deep"), 0o755), os.MkdirAll(at("open/deep"), 0o755), os.Chmod(at("open"), 0o777),
 		os.MkdirAll(at("sticky/deep"), 0o755), os.Chmod(at("sticky"), 0o777|os.ModeSticky),
-		os.Symlink("own", at("link")), os.Symlink("open/../own", at("around")), os.Symlink("loop", at("loop")), os.Symlink("sticky/deep/..", at("back"))))
+		os.Symlink("own", at("link")), os.Symlink("open/../own", at("around")), os.Symlink("loop", at("loop")), os.Symlink("sticky/deep/..", at("back")),
+		os.MkdirAll(at("group/deep"), 0o755), os.Chmod(at("group"), 0o775)))
 	for _, c := range []struct {
 		rules Rules
 		path  string
@@ -38,6 +39,7 @@ func TestPath(t *testing.T) {
 		{lax, at("link/deep"), ""},
 		{lax, at("open/deep"), "open: is writable by others"},
 		{lax, at("around/deep"), "open: is writable by others"},
+		{lax, at("group/deep"), fmt.Sprintf("group: is writable by its group, gid %d (mode 0775)", os.Getegid())},
 		{lax, at("sticky"), "sticky: is writable by others"},
 		{lax, at("back"), "sticky: is writable by others"},
 		{lax, at("none/deep"), "no such file"},
@@ -48,6 +50,11 @@ func TestPath(t *testing.T) {
 		err := c.rules.Path(c.path)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
+		}
+	}
+	for dir, group := range map[string]bool{"group": true, "open": false} {
+		if b, ok := errors.AsType[*Breach](lax.Path(at(dir + "/deep"))); !ok || !b.Shared || b.Group != group || b.UID != os.Geteuid() {
+			t.Errorf("%s: %+v", dir, b)
 		}
 	}
 	t.Run("others", func(t *testing.T) {

@@ -77,10 +77,11 @@ func TestIORate(t *testing.T) {
 		t.Errorf("4 MiB at 1 MiB a second in %d ms, without a bound in %d ms:\n%s", r.DurationMs, free.Result.DurationMs, o)
 	}
 	id := fmt.Sprintf("io-%d", os.Getpid())
-	l := start(t, c, append(flags, "--id", id), "echo ready; sleep 1")
+	l := start(t, c, append(flags, "--id", id), "echo ready; exec sleep 100")
 	if m := job(t, id, "io.max"); !strings.Contains(m, "rbps=1048576 wbps=2097152") {
 		t.Errorf("io.max is %q", m)
 	}
+	l.signal(t, os.Interrupt)
 	l.end(t)
 }
 

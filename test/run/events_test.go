@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
@@ -255,6 +256,34 @@ func TestEventsSinkRefused(t *testing.T) {
 			}
 			c.NothingLeft(t, sinkID(c)+"*")
 		}
+	})
+}
+
+// Where new directories are their group's too (umask 002), the hint's command mends
+// it, for the log of the state directory as well.
+func TestEventsBelowGroup(t *testing.T) {
+	jail.Each(t, func(t *testing.T, c *jail.Caller) {
+		dir := filepath.Join(c.Home, "made by hand")
+		if out, err := c.Exec(t.Context(), "/bin/sh", "-c", `umask 002; mkdir "$0"`, dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		job := jail.Job{Flags: []string{"--state-dir", filepath.Join(dir, "state")}, Argv: []string{"true"}}
+		o := c.Run(t, job)
+		o.Refused(t, 125, jailer.CodeInternal, dir, "writable by its group", "(mode 0775)", "--state-dir")
+		if o.Err.Reason != "events.sink" {
+			t.Errorf("the reason is %q", o.Err.Reason)
+		}
+		// Root's own may be what others work in: nothing says to close it.
+		fix, _, _ := strings.Cut(o.Err.Hint, ", or ")
+		if want := "chmod g-w '" + dir + "'"; c.UID != 0 && fix != want || c.UID == 0 && strings.Contains(o.Err.Hint, "chmod") {
+			t.Errorf("the hint is %q", o.Err.Hint)
+		} else if c.UID == 0 {
+			fix = want
+		}
+		if out, err := c.Exec(t.Context(), "/bin/sh", "-c", fix).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		c.Run(t, job).Exited(t, 0)
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
@@ -40,6 +42,12 @@ func (l *live) text() string {
 // start runs a script that says "ready" when its traps are set.
 func start(t *testing.T, c *jail.Caller, flags []string, script string) *live {
 	t.Helper()
+	return startWith(t, c, nil, flags, script)
+}
+
+// startWith is start with a stdin, for a script that reads it when it may go on.
+func startWith(t *testing.T, c *jail.Caller, stdin *os.File, flags []string, script string) *live {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 	t.Cleanup(cancel)
 	f, err := os.CreateTemp(c.Home, "result-")
@@ -49,7 +57,13 @@ func start(t *testing.T, c *jail.Caller, flags []string, script string) *live {
 	t.Cleanup(func() { f.Close() })
 	l := &live{file: f}
 	args := append([]string{"run", "--result-fd", "3", "--timeout", "200s"}, flags...)
+	if stdin != nil {
+		args = append(args, "--stdin", "-")
+	}
 	l.cmd = c.Command(ctx, append(args, "--", "sh", "-c", script)...)
+	if stdin != nil {
+		l.cmd.Stdin = stdin
+	}
 	l.cmd.ExtraFiles = []*os.File{f}
 	l.cmd.Stdout, l.cmd.Stderr = l, l
 	l.cmd.WaitDelay = need.Time(20 * time.Second)
@@ -165,10 +179,10 @@ func TestOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		mark := marked(40 + c.UID%2)
-		l := start(t, c, []string{"--owner-pid", fmt.Sprint(owner.Process.Pid)}, `echo ready; trap "" TERM INT; sleep `+mark)
+		l := start(t, c, []string{"--owner-pid", fmt.Sprint(owner.Process.Pid)}, `trap "" TERM INT; echo ready; sleep `+mark)
 		time.Sleep(300 * time.Millisecond)
-		if l.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatal("ended before its owner")
+		if len(jail.Living(t, jail.Marked(mark))) == 0 {
+			t.Fatalf("ended before its owner: %q", l.text())
 		}
 		owner.Process.Kill()
 		owner.Wait()
@@ -179,14 +193,13 @@ func TestOwner(t *testing.T) {
 		jail.Gone(t, 0, jail.Marked(mark))
 
 		t.Run("gone while nobody reads the output", func(t *testing.T) {
-			short := exec.CommandContext(t.Context(), "/bin/sleep", fmt.Sprint(need.Time(time.Second).Seconds()))
-			if err := short.Start(); err != nil {
+			owner := exec.CommandContext(t.Context(), "/bin/sleep", "100")
+			if err := owner.Start(); err != nil {
 				t.Fatal(err)
 			}
-			go short.Wait()
 			ctx, cancel := context.WithTimeout(t.Context(), need.Time(30*time.Second))
 			defer cancel()
-			cmd := c.Command(ctx, "run", "--owner-pid", fmt.Sprint(short.Process.Pid), "--", "head", "-c", "300000", "/dev/zero")
+			cmd := c.Command(ctx, "run", "--owner-pid", fmt.Sprint(owner.Process.Pid), "--", "head", "-c", "300000", "/dev/zero")
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
@@ -195,7 +208,16 @@ func TestOwner(t *testing.T) {
 			defer w.Close()
 			cmd.Stdout = w
 			began := time.Now()
-			if err := cmd.Run(); cmd.ProcessState.ExitCode() != 125 || ctx.Err() != nil {
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			const full = 1 << 16 // pipe(7)
+			if !jail.Eventually(prompt, func() bool { n, _ := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ); return n == full }) {
+				t.Error("the pipe doesn't fill")
+			}
+			owner.Process.Kill()
+			owner.Wait()
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 125 || ctx.Err() != nil {
 				t.Errorf("%v after %v, want exit status 125", err, time.Since(began))
 			}
 		})
@@ -207,30 +229,51 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// A signal in the middle of the start must neither be lost nor leave anything.
+// A signal in the middle of the start must neither be lost nor leave anything. The
+// moments are spread over what a start takes here.
 func TestSignalWhileStarting(t *testing.T) {
 	t.Parallel()
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
-		for i := range 8 {
+		setup := time.Duration(*c.Run(t, jail.Job{Argv: []string{"true"}}).Exited(t, 0).SetupMs) * time.Millisecond
+		const moments = 8
+		amid := 0
+		// The machine may be quicker or slower than it was then.
+		for i := 0; i < moments || amid == 0 && i < 8*moments; i++ {
 			ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
-			mark := marked(60 + i)
+			mark := marked(60 + i%moments)
 			id := fmt.Sprintf("early-%d-%d", os.Getpid(), i)
 			cmd := c.Command(ctx, "run", "--id", id, "--", "sleep", mark)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(need.Time(time.Duration(i) * 25 * time.Millisecond))
-			cmd.Process.Signal(syscall.SIGINT)
+			after := setup * time.Duration(i%moments) / moments
+			time.Sleep(after)
 			began := time.Now()
+			cmd.Process.Signal(syscall.SIGINT)
+			sent := time.Now()
 			cmd.Wait()
 			if took := time.Since(began); took > prompt {
-				t.Errorf("signal after %d ms: the end took %v", i*25, took)
+				t.Errorf("signal after %v of %v: the end took %v", after, setup, took)
 			}
 			cancel()
 			jail.Gone(t, prompt, jail.Marked(mark))
 			if left := jail.Cgroups(t, id); cmd.ProcessState.ExitCode() == 130 && len(left) > 0 {
 				t.Errorf("left cgroups: %v", left)
 			}
+			at := map[string]time.Time{} // to the millisecond
+			for _, e := range c.Events(t, "--session", id) {
+				when, err := time.Parse(time.RFC3339, e.Time)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at[e.Type] = when
+			}
+			if begun := at["session.created"]; !begun.IsZero() && begun.Before(began) && !at["exec.started"].Before(sent) {
+				amid++
+			}
+		}
+		if t.Logf("%d signals came between the first step and the command", amid); amid == 0 {
+			t.Error("no signal hit a start")
 		}
 	})
 }
@@ -243,7 +286,8 @@ func TestInterruptOfTheGroup(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 		defer cancel()
 		l := &live{}
-		l.cmd = c.Command(ctx, "run", "--", "sh", "-c", `trap "echo got" INT; echo ready; i=0; while [ $i -lt 15 ]; do sleep 0.1; i=$((i+1)); done; exit 4`)
+		l.cmd = c.Command(ctx, "run", "--", "sh", "-c", `
+i=0; trap "echo got; i=1" INT; echo ready; while [ $i -eq 0 ]; do sleep 0.1; done; while [ $i -lt 10 ]; do sleep 0.1; i=$((i+1)); done; exit 4`)
 		l.cmd.Stdout, l.cmd.Stderr = l, l
 		if l.cmd.SysProcAttr == nil {
 			l.cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -175,10 +175,7 @@ for name in "/dev/tty", "/dev/ptmx", "/dev/pts/0":
     try: os.open(name, os.O_RDWR); print("opened")
     except OSError as e: print(errno.errorcode[e.errno])
 print([os.isatty(f) for f in range(3)])`))
-		d.ends(0, "")
-		if got, want := d.text(), "ENXIO\r\nENOENT\r\nENOENT\r\n[False, False, False]\r\n"; !strings.HasSuffix(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		d.ends(0, "ENXIO\r\nENOENT\r\nENOENT\r\n[False, False, False]\r\n")
 	})
 }
 

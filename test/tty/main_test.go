@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { jail.Main(m) }
 
 // prompt is more than anything here takes, and less than the sleeps that nothing
 // may wait for.
-const prompt = 60 * time.Second
+var prompt = need.Time(60 * time.Second)
 
 // desk is a caller's terminal with what runs at it.
 type desk struct {
@@ -104,7 +104,7 @@ func (d *desk) run(cmd *exec.Cmd) {
 	}
 	cmd.ExtraFiles = []*os.File{d.tty}
 	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, true, 3
-	cmd.WaitDelay = 20 * time.Second
+	cmd.WaitDelay = need.Time(20 * time.Second)
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (d *desk) ends(status int, screen string) {
 	if got := d.wait(); got != status {
 		d.t.Errorf("exit status %d, want %d; screen %q", got, status, d.text())
 	}
-	if !jail.Eventually(time.Second, func() bool { return strings.HasSuffix(d.text(), screen) }) {
+	if !jail.Eventually(prompt, func() bool { return strings.HasSuffix(d.text(), screen) }) {
 		d.t.Errorf("the screen ends with %q, want %q", d.text(), screen)
 	}
 }

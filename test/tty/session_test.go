@@ -2,6 +2,8 @@ package tty
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,15 +78,23 @@ func TestKeys(t *testing.T) {
 		if m := d.modes(); m.Lflag&(unix.ISIG|unix.ICANON|unix.ECHO) != 0 || m.Oflag&unix.OPOST != 0 {
 			t.Errorf("the caller's terminal isn't raw: %+v", m)
 		}
-		d.press("sleep 1000\r")
-		d.await("sleep 1000\r\n")
-		time.Sleep(200 * time.Millisecond)
+		// A shell's child takes the terminal before it becomes another program.
+		foreground := func(n int) {
+			t.Helper()
+			command := fmt.Sprintf("sleep %d.%d%07d", n, c.UID%2, os.Getpid())
+			d.press(command + "\r")
+			if !jail.Eventually(prompt, func() bool {
+				return len(jail.Living(t, func(p jail.Process) bool { return p.Cmdline == command })) == 1
+			}) {
+				t.Fatalf("no %s: %q", command, d.text())
+			}
+		}
+		foreground(1000)
 		d.press("\x03")
 		d.await("$ ")
 		d.press("echo rc=$?\r")
 		d.await("rc=130")
-		d.press("sleep 2000\r")
-		time.Sleep(200 * time.Millisecond)
+		foreground(2000)
 		d.press("\x1a")
 		d.await("Stopped")
 		if stat := state(d.cmd.Process.Pid); stat == 'T' {
@@ -196,7 +206,7 @@ func TestAnswersAreNotTyped(t *testing.T) {
 	t.Parallel()
 	c := jail.User(t)
 	d := sit(t)
-	d.jailer(c, "stty raw -echo; echo ready; sleep 0.5")
+	d.jailer(c, `stty raw -echo; echo ready; python3 -c 'import select; select.select([0], [], [])'`)
 	d.await("ready")
 	d.press("\x1b[0n; touch /tmp/x\r")
 	d.ends(0, "")
@@ -254,13 +264,20 @@ func TestReaderStuck(t *testing.T) {
 	d := sit(t)
 	r, w := pipe(t)
 	defer r.Close()
-	cmd := d.command(c, "seq 100000 & sleep 0.5; kill -9 $!")
+	defer w.Close()
+	cmd := d.command(c, "stty -echo; seq 100000 & read x; kill -9 $!")
 	cmd.Stdout = w
 	d.run(cmd)
-	w.Close()
 	if !jail.Eventually(prompt, func() bool { return d.modes().Lflag&unix.ISIG == 0 }) {
 		t.Fatal("not raw")
 	}
+	if !jail.Eventually(prompt, func() bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.Fd()), Events: unix.POLLOUT}}, 0)
+		return n == 0 && err == nil
+	}) {
+		t.Fatal("the pipe doesn't fill")
+	}
+	d.press("\r")
 	if !jail.Eventually(prompt, func() bool { return d.modes() == d.before }) {
 		t.Fatal("the job is over, and the terminal still raw")
 	}

@@ -25,7 +25,7 @@ func cases(t *testing.T, c *jail.Caller) {
 		},
 		{
 			"11 four are, and a fifth is one too many",
-			jail.Job{Flags: []string{"--pids", "4"}, Sh: "sleep 1 & sleep 1 & sleep 1 & echo four; sleep 1 & wait"},
+			jail.Job{Flags: []string{"--pids", "4"}, Sh: "sleep 100 & sleep 100 & sleep 100 & echo four; sleep 100 & wait"},
 			func(t *testing.T, o *jail.Outcome) {
 				if r := o.Exited(t, 2); o.Out() != "four\n" || !slices.Contains(r.LimitsHit, "pids") {
 					t.Errorf("limitsHit %v:\n%s", r.LimitsHit, o)

@@ -64,6 +64,11 @@ int jobs_pid(uint32_t id)
 	return 0;
 }
 
+static struct failure failure(uint32_t stage, long error, uint32_t detail)
+{
+	return (struct failure){ stage, (uint32_t)-error, detail };
+}
+
 static uint64_t us(struct __kernel_old_timeval t)
 {
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
@@ -99,35 +104,33 @@ static int reap_main(const struct job *j, struct rusage *ru)
 	return status;
 }
 
-/* The job never ran: what there is of it is killed, and the rest goes on. */
-static void job_failed(struct job *j, struct failure f)
+/* The job never ran, and its process, if there was one, is reaped. */
+static void give_up(struct job *j, struct failure f, int status)
 {
 	struct report r = {
-		.type = REPORT_FAILED, .job = j->id, .pid = (uint32_t)j->pid,
+		.type = REPORT_FAILED, .job = j->id, .pid = (uint32_t)j->pid, .status = status,
 		.stage = (uint16_t)f.stage, .error = (int32_t)f.error, .detail = f.detail,
 	};
 
-	if (j->pid) {
-		int status;
-		sys(__NR_kill, j->pid, SIGKILL);
-		status = reap_main(j, NULL);
-		if (f.stage == STAGE_DIED)
-			r.status = status;
-	}
 	forget(j);
 	report_send(&r);
 	if (once && !j->seed)
 		die(1);
 }
 
+/* What there is of a job that can't run is killed; the others go on. */
+static void job_failed(struct job *j, struct failure f)
+{
+	if (j->pid) {
+		sys(__NR_kill, j->pid, SIGKILL);
+		reap_main(j, NULL);
+	}
+	give_up(j, f, 0);
+}
+
 void jobs_refuse(uint32_t id, struct failure f)
 {
 	job_failed(&(struct job){ .id = id, .status = -1, .terminal = -1 }, f);
-}
-
-static struct failure failure(uint32_t stage, long error, uint32_t detail)
-{
-	return (struct failure){ stage, (uint32_t)-error, detail };
 }
 
 /* One write, as the kernel demands for maps. */
@@ -360,19 +363,12 @@ static void job_exited(struct job *j, int status, const struct rusage *ru)
 static void reap_job(struct job *j)
 {
 	struct rusage ru = { 0 };
-	int pid = j->pid, status = reap_main(j, &ru);
+	int status = reap_main(j, &ru);
 
-	if (j->status < 0 || (j->seed && status == 0)) {
+	if (j->status < 0 || (j->seed && status == 0))
 		job_exited(j, status, &ru);
-		return;
-	}
-	forget(j);
-	report_send(&(struct report){
-		.type = REPORT_FAILED, .job = j->id, .pid = (uint32_t)pid,
-		.stage = STAGE_DIED, .error = ECHILD, .status = status,
-	});
-	if (once && !j->seed)
-		die(1);
+	else
+		give_up(j, failure(STAGE_DIED, -ECHILD, 0), status);
 }
 
 /* The job's process speaks only to say why it failed; its end of the socket closes

@@ -86,7 +86,7 @@ static int is_path(const char *p, uint32_t n)
 static long open_at(long dir, const char *path, uint64_t flags, uint64_t mode)
 {
 	struct open_how how = {
-		.flags = flags | O_CLOEXEC | O_NOFOLLOW,
+		.flags = flags | O_CLOEXEC,
 		.mode = mode,
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
@@ -156,7 +156,7 @@ static long copy(long fd, uint64_t size)
 
 static long make_file(const char *path, uint32_t mode, uint64_t size)
 {
-	long closed, r, fd = open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, mode);
+	long closed, r, fd = open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
 
 	if (fd < 0)
 		return fd;
