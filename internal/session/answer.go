@@ -22,7 +22,7 @@ type Answer struct {
 // was inherited.
 func TakeAnswer(fd int) (*Answer, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
+	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
 		return nil, errors.New("no pipe was inherited")
 	}
 	unix.CloseOnExec(fd)

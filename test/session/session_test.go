@@ -250,8 +250,19 @@ func TestCreateLetsGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		cmd := c.Command(t.Context(), "create", "--id", "stream", "--request", "-")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(`{"v":1,"labels":{"a":"b"}}`), w, w
+		// The request on a descriptor that the caller passes, which is read once.
+		req, reqW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer req.Close()
+		if _, err := io.WriteString(reqW, `{"v":1,"labels":{"a":"b"}}`); err != nil {
+			t.Fatal(err)
+		}
+		reqW.Close()
+		cmd := c.Command(t.Context(), "create", "--id", "stream", "--request", "/dev/fd/3")
+		cmd.ExtraFiles = []*os.File{req}
+		cmd.Stdout, cmd.Stderr = w, w
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -262,6 +273,11 @@ func TestCreateLetsGo(t *testing.T) {
 		out, err := io.ReadAll(r)
 		if err != nil || !bytes.Contains(out, []byte(`"id":"stream"`)) || !bytes.Contains(out, []byte(`"a":"b"`)) {
 			t.Errorf("%v: %s", err, out)
+		}
+		ok(t, do(t, c, "delete", "stream"))
+		o := c.Do(t, jail.Job{Raw: true, Input: `{"v":1,"labels":{"c":"d"}}`}, "create", "--id", "stream", "--request", "-")
+		if ok(t, o); !strings.Contains(o.Stdout, `"c":"d"`) {
+			t.Error(o)
 		}
 		ok(t, do(t, c, "delete", "stream"))
 	})
