@@ -7,6 +7,9 @@ import (
 	"github.com/jailer-project/jailer/internal/state"
 )
 
+// reapAtStart is how many dead jails a start removes.
+const reapAtStart = 2
+
 // Step 5: the state directory, the lock, the record, renamed in whole.
 func (j *Jail) makeState() error {
 	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)
@@ -15,6 +18,11 @@ func (j *Jail) makeState() error {
 	}
 	if dir.Hint != "" {
 		j.log.Debug(dir.Hint)
+	}
+	// What a crash left goes with the next start, if there is little of it; `jailer gc`
+	// has the time for all.
+	for _, l := range dir.ReapSome(j.ctx, reapAtStart) {
+		j.log.Info("removed what a crash left", "id", l.ID, "err", l.Err)
 	}
 	if j.ids.owned {
 		if err := j.takeUID(); err != nil {
