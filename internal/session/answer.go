@@ -35,12 +35,7 @@ func TakeAnswer(fd int) (*Answer, error) {
 
 // Broken closes the channel when nobody can read the answer any more.
 func (a *Answer) Broken() (gone <-chan struct{}, stop func(), err error) {
-	f, err := duplicate(a.f)
-	if err != nil {
-		return nil, nil, err
-	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	f.Close()
+	fd, err := unix.FcntlInt(a.f.Fd(), unix.F_DUPFD_CLOEXEC, 3) // blocking already
 	if err != nil {
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}
