@@ -63,6 +63,7 @@ func TestKill(t *testing.T) {
 			})
 		}
 		t.Run("create", func(t *testing.T) {
+			kept := 0
 			for range kills(t) {
 				ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 				cmd := c.Command(ctx, "create", "--id", "victim")
@@ -78,12 +79,17 @@ func TestKill(t *testing.T) {
 				// What create started ends by itself: no gc is needed. Killed between the
 				// answer and its own end, the session is there, and is the caller's.
 				if !jail.Eventually(need.Time(3*time.Second), func() bool { return len(c.States(t)) == 0 }) {
+					kept++
 					if look(t, c, "victim").Status != "created" {
 						t.Errorf("%+v", look(t, c, "victim"))
 					}
 					ok(t, do(t, c, "delete", "victim"))
 				}
 				c.NothingLeft(t, "victim")
+			}
+			t.Logf("%d of %d were answered before the kill", kept, kills(t))
+			if kept > 1+kills(t)/5 {
+				t.Errorf("%d of %d sessions outlived their create", kept, kills(t))
 			}
 			ends(t, c, "victim")
 		})
