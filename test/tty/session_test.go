@@ -123,7 +123,7 @@ func TestEnds(t *testing.T) {
 		}{
 			{"exit", "stty raw -echo; exit 7", nil, 7, ""},
 			{"signal", "kill -KILL $$", nil, 137, ""},
-			{"timeout", "trap '' HUP INT; stty raw; sleep 1000", []string{"--timeout", "500ms"}, 124, "ms\r\n"},
+			{"timeout", "trap '' HUP INT; stty raw; sleep 1000", []string{"--timeout", "2500ms"}, 124, "s\r\n"},
 			{"left behind", "sleep 1000 & trap '' HUP; (trap '' HUP; sleep 1000) & echo left", nil, 0, "left\r\n"},
 			{"another session", "setsid -f sleep 1000; echo left", nil, 0, "left\r\n"},
 			{"everything closed", "exec </dev/null >/dev/null 2>&1; sleep 0.3; echo back >/dev/tty; exit 3", nil, 3, "back\r\n"},
