@@ -59,6 +59,9 @@ func (r *Request) Check() error {
 	if _, err := r.StdinData(); err != nil {
 		return err
 	}
+	if err := checkFiles(r.Files, r.Directories); err != nil {
+		return err
+	}
 	if _, err := r.Limits.Limits(); err != nil {
 		return err
 	}

@@ -101,22 +101,10 @@ func (c *Client) stopGrace() time.Duration {
 	return stopGrace
 }
 
-// prepare checks what can be known without the program, and encodes the request.
+// prepare checks what can be known of a command without the program, and encodes the
+// request.
 func (c *Client) prepare(ctx context.Context, r Request, s IO) ([]byte, error) {
-	for _, p := range []struct{ name, path string }{{"Path", c.Path}, {"Policy", c.Policy}, {"StateDir", c.StateDir}} {
-		if p.path == "" && p.name != "Path" {
-			continue
-		}
-		// A relative path would be looked up in a working directory that
-		// somebody else may own.
-		if !filepath.IsAbs(p.path) {
-			return nil, &Error{
-				Code: CodeInvalidRequest, Op: "client", Path: "Client." + p.name,
-				Message: fmt.Sprintf("%s is not an absolute path", quote(p.path)),
-			}
-		}
-	}
-	if err := r.Check(); err != nil {
+	if err := c.check(ctx, r); err != nil {
 		return nil, err
 	}
 	if len(r.Argv) == 0 {
@@ -125,9 +113,33 @@ func (c *Client) prepare(ctx context.Context, r Request, s IO) ([]byte, error) {
 	if s.Stdin != nil && r.Stdin != nil {
 		return nil, invalid("stdin", "given both in the request and as IO.Stdin")
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, &Error{Code: CodeInternal, Op: "client", Message: "not started", Err: context.Cause(ctx)}
+	return c.encode(r)
+}
+
+func (c *Client) check(ctx context.Context, r Request) error {
+	for _, p := range []struct{ name, path string }{{"Path", c.Path}, {"Policy", c.Policy}, {"StateDir", c.StateDir}} {
+		if p.path == "" && p.name != "Path" {
+			continue
+		}
+		// A relative path would be looked up in a working directory that
+		// somebody else may own.
+		if !filepath.IsAbs(p.path) {
+			return &Error{
+				Code: CodeInvalidRequest, Op: "client", Path: "Client." + p.name,
+				Message: fmt.Sprintf("%s is not an absolute path", quote(p.path)),
+			}
+		}
 	}
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return &Error{Code: CodeInternal, Op: "client", Message: "not started", Err: context.Cause(ctx)}
+	}
+	return nil
+}
+
+func (c *Client) encode(r Request) ([]byte, error) {
 	r.V = ProtocolVersion
 	doc, err := json.Marshal(r)
 	if err != nil {

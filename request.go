@@ -32,6 +32,11 @@ type Request struct {
 	Stdin         *string `json:"stdin,omitempty"` // inline; nil is /dev/null
 	StdinEncoding string  `json:"stdinEncoding,omitempty"`
 
+	// Files and Directories are made before the command starts, in file systems
+	// of the jail's own, which are empty. They need CapFSWrite.
+	Files       []RequestFile `json:"files,omitempty"`
+	Directories []string      `json:"directories,omitempty"` // paths as of RequestFile
+
 	Limits RequestLimits `json:"limits,omitzero"`
 
 	// Capabilities narrows what the profile grants (CapExec, …). Nil asks for
@@ -41,6 +46,16 @@ type Request struct {
 
 	OutputKeep    string `json:"outputKeep,omitempty"`    // KeepHead, KeepTail or KeepBoth
 	OnOutputLimit string `json:"onOutputLimit,omitempty"` // OnLimitTruncate or OnLimitKill
+}
+
+// RequestFile is one file to put into the jail. Directories above it are made.
+type RequestFile struct {
+	// Path is below /workspace, /tmp or /home/jail, or relative to /workspace;
+	// clean, without "." and "..".
+	Path     string `json:"path"`
+	Content  string `json:"content"`
+	Encoding string `json:"encoding,omitempty"` // of Content: EncodingUTF8, as "", or EncodingBase64
+	Mode     string `json:"mode,omitempty"`     // octal, "0000" to "0777"; "" is "0644". Its owner can always read it
 }
 
 // RequestLimits are the limits that a request may ask for; 0 is "the

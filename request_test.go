@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -19,6 +20,8 @@ import (
 const goodRequest = `{"v":1,"profile":"agent","tenant":"acme-1","labels":{"job":"42","k8s.io_x":"ü"},
  "argv":["sh","-c","echo $A",""],"env":{"A":"1","http_proxy":"x","HTTP_PROXY":"y"},"cwd":"/workspace/sub/",
  "stdin":"aGkA/w==","stdinEncoding":"base64",
+ "files":[{"path":"src/a\nb.py","content":"print(1)\n","mode":"0755"},{"path":"/tmp/x","content":"/w==","encoding":"base64"},{"path":"empty","content":""}],
+ "directories":["out","/home/jail/.cache"],
  "limits":{"timeoutMs":1500,"cpuTimeMs":1000,"memoryBytes":67108864,"cpuMilli":200,"pids":16,"tmpBytes":1048576,
            "workspaceBytes":1048576,"workspaceInodes":100,"outputBytes":11},
  "capabilities":["exec"],"outputKeep":"tail","onOutputLimit":"kill"}`
@@ -31,6 +34,14 @@ func TestParseRequest(t *testing.T) {
 	stdin, err := r.StdinData()
 	if err != nil || string(stdin) != "hi\x00\xff" {
 		t.Errorf("stdin is %q, %v", stdin, err)
+	}
+	if b, err := r.Files[1].Data(); err != nil || string(b) != "\xff" {
+		t.Errorf("the second file is %q, %v", b, err)
+	}
+	for i, want := range []fs.FileMode{0o755, 0o644, 0o644} {
+		if m, err := r.Files[i].FileMode(); err != nil || m != want {
+			t.Errorf("the mode of %s is %v, %v", r.Files[i].Path, m, err)
+		}
 	}
 	l, err := r.Limits.Limits()
 	if err != nil {
@@ -128,6 +139,36 @@ func TestParseRequestRefuses(t *testing.T) {
 		{"stdin encoding", `{"stdin":"x","stdinEncoding":"utf-16"}`, "stdinEncoding", "utf-16"},
 		{"stdin base64", `{"stdin":"x","stdinEncoding":"base64"}`, "stdin", ""},
 		{"encoding alone", `{"stdinEncoding":"base64"}`, "stdinEncoding", "without stdin"},
+		{"file without a path", `{"files":[{"content":"x"}]}`, "files[0].path", "empty"},
+		{"file of the host", `{"files":[{"path":"a","source":"/etc/shadow"}]}`, "files[0].source", ""},
+		{"file in etc", `{"files":[{"path":"/etc/passwd"}]}`, "files[0].path", "not below"},
+		{"file in proc", `{"files":[{"path":"/proc/self/fd/3"}]}`, "files[0].path", "not below"},
+		{"file up", `{"files":[{"path":"a"},{"path":"../etc/passwd"}]}`, "files[1].path", `".."`},
+		{"file up later", `{"files":[{"path":"/workspace/a/../../etc/x"}]}`, "files[0].path", `".."`},
+		{"file not clean", `{"files":[{"path":"a//b"}]}`, "files[0].path", `want "a/b"`},
+		{"file with a slash after it", `{"files":[{"path":"a/"}]}`, "files[0].path", "not clean"},
+		{"file with a dot", `{"files":[{"path":"./a"}]}`, "files[0].path", "not clean"},
+		{"file that is a mount", `{"files":[{"path":"/tmp"}]}`, "files[0].path", "there already"},
+		{"file that is the workspace", `{"files":[{"path":"."}]}`, "files[0].path", "there already"},
+		{"file with NUL", `{"files":[{"path":"a\u0000b"}]}`, "files[0].path", "NUL"},
+		{"file twice", `{"files":[{"path":"a"},{"path":"/workspace/a"}]}`, "files[1].path", "files[0].path"},
+		{"file and directory", `{"files":[{"path":"a"}],"directories":["a"]}`, "directories[0]", "files[0].path"},
+		{"file below a file", `{"files":[{"path":"a/b/c"},{"path":"a-b"},{"path":"a"}]}`, "files[0].path", "below the file of files[2].path"},
+		{"directory below a file", `{"files":[{"path":"a"}],"directories":["a-b","a/b"]}`, "directories[1]", "below the file"},
+		{"directory twice", `{"directories":["a","b","a"]}`, "directories[2]", "directories[0]"},
+		{"directory that is a mount", `{"directories":["/home/jail"]}`, "directories[0]", "there already"},
+		{"directory elsewhere", `{"directories":["/home/other"]}`, "directories[0]", "not below"},
+		{"file encoding", `{"files":[{"path":"a","content":"x","encoding":"` + strings.Repeat("utf-16", 100) + `"}]}`, "files[0].encoding", "utf-16"},
+		{"file base64", `{"files":[{"path":"a","content":"c2VjcmV0","encoding":"base64"},{"path":"b","content":"*","encoding":"base64"}]}`, "files[1].content", "base64"},
+		{"file base64 with a line break", `{"files":[{"path":"a","content":"c2Vj\ncmV0","encoding":"base64"}]}`, "files[0].content", "line break"},
+		{"file mode over", `{"files":[{"path":"a","mode":"4755"}]}`, "files[0].mode", "0777"},
+		{"file mode decimal", `{"files":[{"path":"a","mode":"0789"}]}`, "files[0].mode", "octal"},
+		{"file mode as a number", `{"files":[{"path":"a","mode":420}]}`, "files[0].mode", ""},
+		{"file mode too short", `{"files":[{"path":"a","mode":"7"}]}`, "files[0].mode", "octal"},
+		{"file mode with a sign", `{"files":[{"path":"a","mode":"+755"}]}`, "files[0].mode", "octal"},
+		{"file mode with a prefix", `{"files":[{"path":"a","mode":"0o75"}]}`, "files[0].mode", "octal"},
+		{"file content null", `{"files":[{"path":"a","content":null}]}`, "files[0].content", ""},
+		{"files as an object", `{"files":{"a":"x"}}`, "files", ""},
 		{"bad UTF-8", "{\"argv\":[\"\xff\"]}", "", "UTF-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -216,7 +257,7 @@ func TestRequestLimitsHaveFields(t *testing.T) {
 
 func FuzzParseRequest(f *testing.F) {
 	for _, s := range []string{
-		goodRequest, `{}`, `null`, `{"argv":["a"],"Argv":["b"]}`, `{"limits":{"memoryBytes":1e400}}`,
+		goodRequest, `{"files":[{"path":"a"},{"path":"a/b"}]}`, `{"directories":["../a"]}`, `{}`, `null`, `{"argv":["a"],"Argv":["b"]}`, `{"limits":{"memoryBytes":1e400}}`,
 		`{"cwd":"/proc/self/fd/7"}`, `{"capabilities":[]}`, `{"env":{"a":"1","A":"2"}}`, "{\"stdin\":\"\\ud800\"}",
 	} {
 		f.Add([]byte(s))
@@ -242,7 +283,7 @@ func FuzzParseRequest(f *testing.F) {
 		}
 		// Empty maps and lists may vanish, but for the one that has a meaning.
 		if !slices.Equal(r.Argv, again.Argv) || !maps.Equal(r.Env, again.Env) || r.Limits != again.Limits ||
-			!maps.Equal(r.Labels, again.Labels) || r.Cwd != again.Cwd ||
+			!maps.Equal(r.Labels, again.Labels) || r.Cwd != again.Cwd || !slices.Equal(r.Files, again.Files) || !slices.Equal(r.Directories, again.Directories) ||
 			(r.Capabilities == nil) != (again.Capabilities == nil) || !slices.Equal(r.Capabilities, again.Capabilities) {
 			t.Fatalf("%s reads as %#v", doc, again)
 		}

@@ -150,6 +150,15 @@ func (j *Jail) pidsHits(dir string, n int64) int64 {
 	return n
 }
 
+// forget drops what was noted about directories: the next job there counts anew.
+func (j *Jail) forget(dirs []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, dir := range dirs {
+		delete(j.fenced, dir)
+	}
+}
+
 // WaitEmpty returns when no process is left in the jail, else ctx's error.
 func (j *Jail) WaitEmpty(ctx context.Context) error { return waitPlaces(ctx, j.places) }
 
@@ -167,9 +176,13 @@ type Job struct {
 // removeWait bounds Job.Remove: past it gc gets the directory.
 const removeWait = 2 * time.Second
 
-// NewJob makes the cgroup of the jail's n-th command, sets all its limits and
-// reads each one back. A limit that did not take is an error.
+// NewJob makes the cgroup of a command, which n ≥ 1 tells from the jail's others
+// (one whose cgroup is there is fs.ErrExist), sets all its limits and reads each
+// one back. A limit that did not take is an error.
 func (j *Jail) NewJob(n int, l Limits) (_ *Job, err error) {
+	if n < 1 {
+		return nil, fmt.Errorf("cgroup: bad job number %d", n)
+	}
 	if min(l.Memory, l.Swap, l.Pids, l.CPUMilli, l.IORead, l.IOWrite) < 0 {
 		return nil, fmt.Errorf("cgroup: negative limit in %+v", l)
 	}
@@ -266,13 +279,21 @@ func (o *Job) Paths() []string { return dirs(o.places) }
 // Kill sends SIGKILL to every process of the job and doesn't wait.
 func (o *Job) Kill() error { return killPlaces(o.places, o.jail.note) }
 
+// Processes counts those of the job, zombies aside.
+func (o *Job) Processes() (int, error) {
+	pids, err := readPids(o.places[0].dir)
+	return len(pids), err
+}
+
 // WaitEmpty returns when no process is left in the job, else ctx's error.
 // Stopped and frozen processes die like others; one in an uninterruptible sleep
 // does not, so ctx needs an end.
 func (o *Job) WaitEmpty(ctx context.Context) error { return waitPlaces(ctx, o.places) }
 
-// Remove removes the job's cgroups, and its statistics with them.
+// Remove removes the job's cgroups, and its statistics with them. Other jobs of
+// the jail may live; the number is free again.
 func (o *Job) Remove() error {
+	defer o.jail.forget(o.Paths())
 	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
 	defer cancel()
 	return removePlaces(ctx, o.places)

@@ -13,9 +13,11 @@ import (
 // Reap kills and removes left-over jails, named by the directories a record
 // holds (see Base.Plan). A record is only a file: each path must be an absolute
 // one without symbolic links, its last element jail-*, in a cgroup file system,
-// or it is refused and left alone. Missing ones are fine, so Reap can be
-// repeated. The rest is done even if one fails. The launcher's own cgroup beside
-// a jail, where it has one, goes with it if nobody is in it.
+// or it is refused and left alone. All that lies below one is killed and removed
+// with it, whether a record could name it or not: the cgroups of a session's
+// commands are made one by one. Missing ones are fine, so Reap can be repeated. The
+// rest is done even if one fails. The launcher's own cgroup beside a jail, where it
+// has one, goes with it if nobody is in it.
 func Reap(ctx context.Context, paths []string) error {
 	var errs []error
 	var ps []place

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -129,24 +130,62 @@ func killMember(dir string, pid int) (done bool, err error) {
 	return true, nil
 }
 
+// treeLimit is how many cgroups may be in one jail: many times its jobs, and what
+// can still be gone through.
+const treeLimit = 1 << 16
+
 // subtree lists dir and all cgroups below it, parents first; nothing if dir is
-// gone.
+// gone. It follows no link and enters nothing that is mounted below: what is
+// there is not the jail's, and is neither killed nor removed.
 func subtree(dir string) ([]string, error) {
+	top, err := openPath(dir)
+	if err != nil {
+		if gone(err) {
+			return nil, nil
+		}
+		return nil, fail("open", dir, "", err)
+	}
+	defer top.Close()
 	out := []string{dir}
 	for i := 0; i < len(out); i++ {
-		es, err := os.ReadDir(out[i])
+		names, err := below(top, "."+strings.TrimPrefix(out[i], dir))
 		if err != nil {
 			if gone(err) {
 				out = slices.Delete(out, i, i+1)
 				i--
 				continue
 			}
-			return nil, fail("read", dir, "", err)
+			return nil, fail("read", out[i], "", err)
 		}
-		for _, e := range es {
-			if e.IsDir() {
-				out = append(out, filepath.Join(out[i], e.Name()))
-			}
+		for _, name := range names {
+			out = append(out, filepath.Join(out[i], name))
+		}
+		if len(out) > treeLimit {
+			return nil, fail("read", dir, "", fmt.Errorf("more than %d cgroups", treeLimit))
+		}
+	}
+	return out, nil
+}
+
+// below lists the cgroups in a directory that is in top.
+func below(top *os.File, rel string) ([]string, error) {
+	fd, err := unix.Openat2(int(top.Fd()), rel, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), rel)
+	defer f.Close()
+	es, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range es {
+		if e.IsDir() {
+			out = append(out, e.Name())
 		}
 	}
 	return out, nil

@@ -34,6 +34,9 @@ type Overrides struct {
 	OnOutputLimit    string
 	Stdin            bool // stdin comes from the command line
 
+	// Session: the plan is of a session, which has no command of its own.
+	Session bool
+
 	// HostCPUs is the number of CPUs of this host, the ceiling where the
 	// policy says cpus = "host"; 0 counts as 1. It is here since Resolve asks
 	// the host nothing.

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
+	"io/fs"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/limits"
@@ -36,6 +38,11 @@ type Plan struct {
 
 	Capabilities []string `json:"capabilities"` // sorted; jailer.CapExec is there
 
+	// Files and Directories are those of the request. What the operator's flags put
+	// into a jail is not of the policy's.
+	Files       []File   `json:"files,omitempty"`
+	Directories []string `json:"directories,omitempty"` // absolute and clean, inside the jail
+
 	OutputKeep    string `json:"outputKeep"`    // jailer.KeepHead, KeepTail or KeepBoth
 	OnOutputLimit string `json:"onOutputLimit"` // jailer.OnLimitTruncate or OnLimitKill
 
@@ -49,9 +56,25 @@ type Rootfs struct {
 	Path string `json:"path,omitempty"` // absolute, on the host; "" for RootfsHost
 }
 
+// File is a file to make in the jail before the command starts.
+type File struct {
+	Path string      // absolute and clean, inside the jail
+	Mode fs.FileMode // permission bits alone
+	Data []byte
+}
+
+// MarshalJSON writes the size in the place of the content.
+func (f File) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path  string `json:"path"`
+		Mode  string `json:"mode"`
+		Bytes int    `json:"bytes"`
+	}{f.Path, fmt.Sprintf("%04o", f.Mode.Perm()), len(f.Data)})
+}
+
 // JSON is the plan as a document, for people and for tests. It has the values
-// of variables in it, and so is for the operator's eyes; of stdin it has the
-// size alone.
+// of variables in it, and so is for the operator's eyes; of stdin and of files it
+// has the sizes alone.
 func (p *Plan) JSON() ([]byte, error) {
 	doc := struct {
 		V int `json:"v"`

@@ -30,10 +30,8 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Argv) == 0 {
-		e := refuse("argv", "no command given")
-		e.Hint = "jailer run -- CMD [ARG…]"
-		return nil, e
+	if err := command(q, o.Session); err != nil {
+		return nil, err
 	}
 	name := q.Profile
 	if name == "" {
@@ -67,6 +65,9 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	if n.Capabilities, err = grant(p, f, q.Capabilities); err != nil {
 		return nil, err
 	}
+	if n.Files, n.Directories, err = files(p, f, q, n.Capabilities); err != nil {
+		return nil, err
+	}
 	if n.Env, err = environ(p, f, q.Env); err != nil {
 		return nil, err
 	}
@@ -84,6 +85,23 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// command refuses a run without a command, and a session with one.
+func command(q *jailer.Request, session bool) error {
+	switch {
+	case !session && len(q.Argv) == 0:
+		e := refuse("argv", "no command given")
+		e.Hint = "put it after --"
+		return e
+	case session && len(q.Argv) > 0:
+		e := refuse("argv", "a session has no command of its own")
+		e.Hint = "create it, then `jailer exec ID -- CMD [ARG…]`"
+		return e
+	case session && q.Stdin != nil:
+		return refuse("stdin", "a session reads nothing; a command in it may")
+	}
+	return nil
 }
 
 // onOutputLimit: kill is the narrower of the two, so a profile that kills can't

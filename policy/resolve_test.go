@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"math"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/jailpath"
 	"github.com/jailer-project/jailer/limits"
 )
 
@@ -148,6 +150,11 @@ limits = { max = { memory = "8388607T", swap = "8388607T" } }
 		{"variable by flag", req{Profile: "closed"}, Overrides{Env: vars{"A": "secret"}}, jailer.CodePolicyDenied, "env", `"A" is not allowed`},
 		{"the policy's variable", req{Profile: "dir", Env: vars{"LANG": "secret"}}, Overrides{}, jailer.CodePolicyDenied, "env", `"LANG" is not allowed`},
 		{"variable by flag, bad", req{}, Overrides{Env: vars{"A=B": ""}}, jailer.CodeInvalidRequest, "env", "'='"},
+		{"files without fs.write", req{Profile: "closed", Files: []jailer.RequestFile{{Path: "a", Content: "secret"}}}, Overrides{}, jailer.CodePolicyDenied, "files", `"fs.write", which the profile does not grant`},
+		{"directories without fs.write", req{Profile: "closed", Directories: []string{"a"}}, Overrides{}, jailer.CodePolicyDenied, "directories", "does not grant"},
+		{"files, fs.write not asked for", req{Files: []jailer.RequestFile{{Path: "a"}}, Capabilities: []string{"exec", "fs.read"}}, Overrides{}, jailer.CodePolicyDenied, "files", "not asked for"},
+		{"files, narrowed by flag", req{Files: []jailer.RequestFile{{Path: "a"}}}, Overrides{Capabilities: []string{"exec"}}, jailer.CodePolicyDenied, "files", "not asked for"},
+		{"file elsewhere", req{Files: []jailer.RequestFile{{Path: "/etc/a"}}}, Overrides{}, jailer.CodeInvalidRequest, "files[0].path", "not below"},
 		{"rootfs unknown", req{}, Overrides{Rootfs: "c"}, jailer.CodePolicyDenied, "rootfs", `no rootfs "c"`},
 		{"rootfs as a path", req{}, Overrides{Rootfs: "/srv/a"}, jailer.CodePolicyDenied, "rootfs", "no rootfs"},
 		{"rootfs back to the host", req{Profile: "dir"}, Overrides{Rootfs: "host"}, jailer.CodePolicyDenied, "rootfs", `"host" asked`},
@@ -216,6 +223,17 @@ apparmor = "off"
 		{"the same rootfs", jailer.Request{}, Overrides{Rootfs: "host"}, func(p *Plan) bool { return p.Rootfs == Rootfs{Name: "host"} }},
 		{"apparmor", jailer.Request{Profile: "named"}, Overrides{AppArmorRequired: true}, func(p *Plan) bool { return p.AppArmor == AppArmorRequired }},
 		{"apparmor as it is", jailer.Request{Profile: "named"}, Overrides{}, func(p *Plan) bool { return p.AppArmor == AppArmorOff }},
+		{
+			"files",
+			jailer.Request{
+				Files:       []jailer.RequestFile{{Path: "b", Content: "/w==", Encoding: "base64", Mode: "0750"}, {Path: "/tmp/a", Content: "x"}},
+				Directories: []string{"d"}, Capabilities: []string{"exec", "fs.write"},
+			},
+			Overrides{},
+			func(p *Plan) bool {
+				return cmp.Equal(p.Files, []File{{"/workspace/b", 0o750, []byte("\xff")}, {"/tmp/a", 0o644, []byte("x")}}) && slices.Equal(p.Directories, []string{"/workspace/d"})
+			},
+		},
 		{"no command by flag", jailer.Request{}, Overrides{Argv: []string{}}, func(p *Plan) bool { return p.Argv[0] == "true" }},
 		{"kill", jailer.Request{OnOutputLimit: "kill"}, Overrides{}, func(p *Plan) bool { return p.OnOutputLimit == "kill" }},
 		{"stdin by flag", jailer.Request{}, Overrides{Stdin: true}, func(p *Plan) bool { return !p.HasStdin }},
@@ -290,7 +308,9 @@ func TestFitTmpfs(t *testing.T) {
 func abs(n int64) int64 { return max(n, -n) }
 
 func TestPlanJSON(t *testing.T) {
-	plan, err := Resolve(Builtin(), &jailer.Request{Argv: []string{"cat"}, Stdin: new("secret")}, Overrides{})
+	plan, err := Resolve(Builtin(), &jailer.Request{
+		Argv: []string{"cat"}, Stdin: new("secret"), Directories: []string{"d"}, Files: []jailer.RequestFile{{Path: "a", Content: "secret", Mode: "600"}},
+	}, Overrides{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,13 +318,13 @@ func TestPlanJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"{\n  \"v\": 1,\n  \"profile\": \"default\"", `"timeoutMs": 30000`, `"memoryBytes": 1073741824`, `"stdinBytes": 6`, `"apparmor": "auto"`} {
+	for _, want := range []string{"{\n  \"v\": 1,\n  \"profile\": \"default\"", `"timeoutMs": 30000`, `"memoryBytes": 1073741824`, `"stdinBytes": 6`, `"path": "/workspace/a"`, `"mode": "0600"`, `"bytes": 6`, "\"directories\": [\n    \"/workspace/d\"", `"apparmor": "auto"`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %s in\n%s", want, b)
 		}
 	}
 	if strings.Contains(string(b), "secret") {
-		t.Error("stdin is shown")
+		t.Error("stdin or a file is shown")
 	}
 }
 
@@ -341,6 +361,8 @@ require = ["userns"]
 	f.Add([]byte(`{"argv":["a"],"profile":"agent","env":{"B":"1"},"capabilities":["exec"]}`), "a", "", "", int64(0), int64(1<<20), int64(5), uint8(1))
 	f.Add([]byte(`{"argv":["a"],"profile":"agent","limits":{"memoryBytes":134217728,"tmpBytes":1}}`), "b", "A", "exec", int64(60e9), int64(0), int64(2), uint8(3))
 	f.Add([]byte(`{"argv":["a"],"limits":{"workspaceBytes":1,"cpuMilli":1,"timeoutMs":1}}`), "host", "LANG", "process", int64(0), int64(1<<62), int64(64), uint8(7))
+	f.Add([]byte(`{"argv":["a"],"files":[{"path":"a"}],"directories":["/tmp/b"]}`), "", "", "fs.write", int64(0), int64(0), int64(0), uint8(0))
+	f.Add([]byte(`{"argv":["a"],"profile":"agent","directories":["b"]}`), "", "", "", int64(0), int64(0), int64(0), uint8(0))
 	f.Add([]byte(`{"argv":["a"],"capabilities":[],"onOutputLimit":"truncate"}`), "../a", "X", "", int64(-1), int64(-1), int64(-1), uint8(255))
 	f.Fuzz(func(t *testing.T, doc []byte, rootfs, variable, capability string, timeout, memory, cpus int64, bits uint8) {
 		r, err := jailer.ParseRequest(doc)
@@ -409,6 +431,25 @@ func checkNotWider(t *testing.T, p *Policy, plan *Plan, o Overrides) {
 	}
 	if !slices.Contains(plan.Capabilities, jailer.CapExec) {
 		t.Errorf("a run without exec: %v", plan.Capabilities)
+	}
+	if len(plan.Files)+len(plan.Directories) > 0 && !slices.Contains(plan.Capabilities, jailer.CapFSWrite) {
+		t.Error("files without fs.write")
+	}
+	places := slices.Clone(plan.Directories)
+	for _, f := range plan.Files {
+		places = append(places, f.Path)
+		if f.Mode&^0o777 != 0 {
+			t.Errorf("the mode of %q is %v", f.Path, f.Mode)
+		}
+	}
+	for _, abs := range places {
+		if m := jailpath.Mount(abs); m == "" || m == abs || path.Clean(abs) != abs {
+			t.Errorf("a file at %q", abs)
+		}
+	}
+	slices.Sort(places)
+	if len(slices.Compact(places)) != len(plan.Files)+len(plan.Directories) {
+		t.Error("a place twice")
 	}
 	seen := map[string]bool{}
 	for _, kv := range plan.Env {

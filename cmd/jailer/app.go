@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 // app is what the commands share.
 type app struct {
 	streams
+	args     []string
 	stateDir string
 	verbose  bool
 	xdg      string
@@ -29,7 +31,7 @@ type app struct {
 // status out.
 func run(args []string, s streams) int {
 	unix.Umask(0o022) // files of the skeleton must be readable by the jail's uid
-	a := &app{streams: s, xdg: os.Getenv("XDG_RUNTIME_DIR"), term: os.Getenv("TERM")}
+	a := &app{args: args, streams: s, xdg: os.Getenv("XDG_RUNTIME_DIR"), term: os.Getenv("TERM")}
 	root := a.command()
 	root.SetArgs(args)
 	root.SetOut(s.out)
@@ -38,8 +40,30 @@ func run(args []string, s streams) int {
 	if err == nil {
 		return a.code
 	}
+	if ue, ok := errors.AsType[*usageError](err); ok && ue.command == "" {
+		ue.command = cmd.CommandPath()
+	}
 	a.explain(err)
-	return exitError(err, cmd.Name() == "run")
+	if flag := cmd.Flags().Lookup("json"); flag != nil && flag.Changed && cmd.Annotations[answers] != "" {
+		if werr := a.errorDocument(err); werr != nil {
+			a.warn("%v", werr)
+		}
+	}
+	return exitError(err, cmd.Name() == "run" || cmd.Name() == "exec")
+}
+
+// answers marks the verbs that answer with one document under --json, also when they
+// fail.
+const answers = "answers"
+
+var oneDocument = map[string]string{answers: "json"}
+
+func (a *app) errorDocument(err error) error {
+	doc, derr := asJailerError(err).Document()
+	if derr != nil {
+		return derr
+	}
+	return writeJSON(a.out, json.RawMessage(doc))
 }
 
 func (a *app) command() *cobra.Command {
@@ -64,7 +88,8 @@ privilege. What can't be enforced here is an error before the command starts.`,
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
 	root.SetHelpCommand(a.helpCommand(root))
-	root.AddCommand(a.runCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
+	root.AddCommand(a.runCommand(), a.createCommand(), a.superviseCommand(), a.execCommand(), a.listCommand(), a.stateCommand(), a.deleteCommand(),
+		a.startCommand(), a.psCommand(), a.logsCommand(), a.stopCommand(), a.killCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	return root
 }

@@ -16,10 +16,11 @@ type requestFlags struct {
 	policy, profile, request string
 	tenant, rootfs, cwd      string
 	labels, env, caps        []string
-	limits                   limits.Limits
-	cpuset                   string
-	keep, onLimit, apparmor  string
-	stdin                    string
+	seedFlags
+	limits                  limits.Limits
+	cpuset                  string
+	keep, onLimit, apparmor string
+	stdin                   string
 	ttyFlags
 	set *pflag.FlagSet
 }
@@ -37,6 +38,7 @@ func (f *requestFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.labels, "label", nil, "label `K=V` for the result (repeatable)")
 	fs.StringVar(&f.rootfs, "rootfs", "", "root `NAME` of the policy (\"host\": a read-only view of the host's /usr)")
 	fs.StringArrayVar(&f.env, "env", nil, "environment variable `K=V` (repeatable); nothing is inherited")
+	f.seedFlags.register(fs)
 	fs.StringVar(&f.cwd, "cwd", "", "working `DIR` in the jail (default /workspace)")
 	fs.StringVar(&f.stdin, "stdin", "", "the command's standard input: - for jailer's own, or a `FILE` (default none)")
 	f.ttyFlags.register(fs)
@@ -111,6 +113,9 @@ func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
 	if o.Env, err = keyValues("--env", f.env); err != nil {
 		return o, err
 	}
+	if o.Env, err = f.addEnvFiles(o.Env); err != nil {
+		return o, err
+	}
 	if o.Labels, err = keyValues("--label", f.labels); err != nil {
 		return o, err
 	}
@@ -144,6 +149,7 @@ func keyValues(flag string, in []string) (map[string]string, error) {
 	return out, nil
 }
 
+// usagef is an error of the command that runs.
 func usagef(format string, args ...any) error {
-	return &usageError{err: fmt.Errorf(format, args...), command: "jailer run"}
+	return &usageError{err: fmt.Errorf(format, args...)}
 }

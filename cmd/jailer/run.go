@@ -57,11 +57,17 @@ may itself exit with 124 to 127: the status in the result is the truth.`,
 }
 
 func (a *app) run(f *runFlags, argv []string) error {
-	sink, err := a.openSink(&f.output)
+	return a.deliver(&f.output, func(sink *sink) (*launch.Outcome, error) { return a.launch(f, argv, sink) })
+}
+
+// deliver runs a command and gives its result, or why it never ran, to whom the flags
+// say.
+func (a *app) deliver(f *outputFlags, run func(*sink) (*launch.Outcome, error)) error {
+	sink, err := a.openSink(f)
 	if err != nil {
 		return err
 	}
-	out, err := a.launch(f, argv, sink)
+	out, err := run(sink)
 	if err != nil {
 		return errors.Join(err, sink.failed(err))
 	}
@@ -80,10 +86,19 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 	if err != nil {
 		return nil, err
 	}
+	defer o.Seed.Close()
 	if f.ownerPID < 0 {
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
+	return a.attend(&f.requestFlags, o, sink, func(o launch.Options) (*launch.Outcome, error) {
+		return launch.Run(context.Background(), o)
+	})
+}
+
+// attend gives a command its streams, its terminal and the caller's signals, and runs
+// it.
+func (a *app) attend(f *requestFlags, o launch.Options, sink *sink, run func(launch.Options) (*launch.Outcome, error)) (*launch.Outcome, error) {
 	o.Stdout, o.Stderr, o.OnStart = sink.stdout, sink.stderr, sink.started
 	sink.tty = o.TTY
 	stdin, err := a.openStdin(f.stdin)
@@ -91,7 +106,7 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 		return nil, err
 	}
 	if o.TTY != nil {
-		s := &session{a: a, fixed: f.ttySize != ""}
+		s := &ttySession{a: a, fixed: f.ttySize != ""}
 		if stdin == nil && f.request != "-" && terminal.Is(a.in) {
 			stdin = a.in
 		}
@@ -109,29 +124,45 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 		o.Stdin = stdin
 	}
 	o.Signals = catchSignals()
-	return launch.Run(context.Background(), o)
+	return run(o)
 }
 
 // launchOptions reads policy and request, for run and spec alike.
 func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, err error) {
-	o = launch.Options{StateDir: a.stateDir, XDGRuntimeDir: a.xdg, Began: began, Logger: a.logger()}
-	o.Warn = func(s string) { a.warn("%s", escaped(s)) }
 	if f.policy == "" && f.policyGiven() {
 		return o, usagef("--policy: empty")
 	}
 	if f.request == "" && len(argv) == 0 {
-		return o, &usageError{err: errors.New("no command given: put it after --"), command: "jailer " + f.set.Name()}
+		return o, noCommand
 	}
+	if o, err = a.commandOptions(f, argv); err != nil {
+		return o, err
+	}
+	return o, f.policyAndSeed(&o)
+}
+
+// policyAndSeed reads what a jail is made from, and not a command in one.
+func (f *requestFlags) policyAndSeed(o *launch.Options) (err error) {
+	if o.Policy, err = policy.Load(f.policy); err != nil {
+		return err
+	}
+	o.Seed, err = f.seedFlags.set()
+	return err
+}
+
+var noCommand = usagef("no command given: put it after --")
+
+// commandOptions are what the flags say without the policy.
+func (a *app) commandOptions(f *requestFlags, argv []string) (o launch.Options, err error) {
+	o = launch.Options{StateDir: a.stateDir, XDGRuntimeDir: a.xdg, Began: began, Logger: a.logger()}
+	o.Warn = func(s string) { a.warn("%s", escaped(s)) }
 	if o.Overrides, err = f.overrides(argv); err != nil {
 		return o, err
 	}
 	if o.Request, err = a.readRequest(f); err != nil {
 		return o, err
 	}
-	if o.TTY, err = f.terminal(a); err != nil {
-		return o, err
-	}
-	o.Policy, err = policy.Load(f.policy)
+	o.TTY, err = f.terminal(a)
 	return o, err
 }
 

@@ -56,9 +56,9 @@ func (a *app) views() []*os.File {
 	return views
 }
 
-// A session is a run on a terminal of its own, seen from the caller's, if there is
+// A ttySession is a command on a terminal of its own, seen from the caller's, if there is
 // one.
-type session struct {
+type ttySession struct {
 	a     *app
 	keys  *os.File // the caller's terminal, if what is typed on it is the job's
 	fixed bool     // the size of the caller's terminal is not followed
@@ -69,7 +69,7 @@ type session struct {
 
 // attend follows the caller's terminal until the returned function is called,
 // which puts its modes back.
-func (s *session) attend(tty *launch.TTY) (leave func()) {
+func (s *ttySession) attend(tty *launch.TTY) (leave func()) {
 	resize, done := make(chan terminal.Size, 1), make(chan struct{})
 	tty.Resize, tty.Release = resize, s.restore
 	ch := make(chan os.Signal, 8)
@@ -96,7 +96,7 @@ func (s *session) attend(tty *launch.TTY) (leave func()) {
 	}
 }
 
-func (s *session) notice(sig os.Signal, resize chan terminal.Size) {
+func (s *ttySession) notice(sig os.Signal, resize chan terminal.Size) {
 	raw := s.rawMode()
 	switch {
 	case sig == unix.SIGTSTP:
@@ -123,7 +123,7 @@ func (s *session) notice(sig os.Signal, resize chan terminal.Size) {
 }
 
 // begin makes the caller's terminal the job's keyboard.
-func (s *session) begin(st launch.Started) {
+func (s *ttySession) begin(st launch.Started) {
 	if s.keys == nil || !st.Stdin {
 		return
 	}
@@ -136,13 +136,13 @@ func (s *session) begin(st launch.Started) {
 	s.mu.Unlock()
 }
 
-func (s *session) rawMode() *terminal.Raw {
+func (s *ttySession) rawMode() *terminal.Raw {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw
 }
 
-func (s *session) restore() {
+func (s *ttySession) restore() {
 	if err := s.rawMode().Restore(); err != nil {
 		s.a.warn("the terminal could not be put back: %v", err)
 	}

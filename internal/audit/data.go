@@ -20,6 +20,7 @@ type Reason string
 const (
 	Requested   Reason = "requested"    // its work was done, or the caller ended it
 	TTL         Reason = "ttl"          // its time to live was over
+	Idle        Reason = "idle"         // no command ran for as long as it may be idle
 	OwnerExited Reason = "owner_exited" // the process that it was done for has ended
 	Failed      Reason = "error"        // jailer or the host failed, or the launcher was killed
 )

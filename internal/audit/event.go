@@ -26,6 +26,8 @@ const (
 	SessionLeaked    Type = "session.leaked"
 	ExecStarted      Type = "exec.started"
 	ExecFinished     Type = "exec.finished"
+	ProcessStarted   Type = "process.started" // a managed process
+	ProcessExited    Type = "process.exited"
 	LimitExceeded    Type = "limit.exceeded"
 	PolicyDenied     Type = "policy.denied"
 	GCReaped         Type = "gc.reaped"
@@ -34,7 +36,8 @@ const (
 // Types lists them.
 func Types() []Type {
 	return []Type{
-		SessionCreated, SessionDestroyed, SessionLeaked, ExecStarted, ExecFinished, LimitExceeded, PolicyDenied, GCReaped,
+		SessionCreated, SessionDestroyed, SessionLeaked, ExecStarted, ExecFinished,
+		ProcessStarted, ProcessExited, LimitExceeded, PolicyDenied, GCReaped,
 	}
 }
 

@@ -22,12 +22,24 @@ const launcherEnded Type = "launcher.ended"
 func (m Marks) Ended() error { return m.Add(Event{Type: launcherEnded}) }
 
 // Add marks events that the log has taken.
-func (m Marks) Add(events ...Event) error {
+func (m Marks) Add(events ...Event) error { return m.write(string(m), os.O_APPEND, events) }
+
+// Replace makes these the only marks: a session with many commands has no end of
+// them, and those of commands that are over say nothing.
+func (m Marks) Replace(events ...Event) error {
+	next := string(m) + ".new"
+	if err := m.write(next, os.O_TRUNC, events); err != nil {
+		return err
+	}
+	return os.Rename(next, string(m))
+}
+
+func (m Marks) write(path string, flag int, events []Event) error {
 	var b strings.Builder
 	for _, e := range events {
 		b.WriteString(string(e.Type) + " " + e.ExecID + "\n")
 	}
-	f, err := os.OpenFile(string(m), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}

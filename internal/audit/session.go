@@ -105,8 +105,21 @@ type owed struct {
 	created   bool
 	destroyed bool
 	reaped    bool
-	ended     bool     // its launcher came to its end
-	running   []string // execs without an end
+	ended     bool    // its launcher came to its end
+	running   []begun // without an end
+}
+
+// begun is a command that was started.
+type begun struct {
+	id  string
+	how Type
+}
+
+func (b begun) end() Type {
+	if b.how == ProcessStarted {
+		return ProcessExited
+	}
+	return ExecFinished
 }
 
 func (o *owed) see(l Line) error {
@@ -122,12 +135,12 @@ func (o *owed) see(l Line) error {
 		o.reaped = true
 	case launcherEnded:
 		o.ended = true
-	case ExecStarted:
-		if !slices.Contains(o.running, l.ExecID) { // marked, and read
-			o.running = append(o.running, l.ExecID)
+	case ExecStarted, ProcessStarted:
+		if b := (begun{l.ExecID, l.Type}); !slices.Contains(o.running, b) { // marked, and read
+			o.running = append(o.running, b)
 		}
-	case ExecFinished:
-		o.running = slices.DeleteFunc(o.running, func(id string) bool { return id == l.ExecID })
+	case ExecFinished, ProcessExited:
+		o.running = slices.DeleteFunc(o.running, func(b begun) bool { return b.id == l.ExecID })
 	}
 	return nil
 }
@@ -138,8 +151,8 @@ func (o *owed) events(s Subject, createdAt time.Time) []Event {
 	if o.ended {
 		why = "events.lost"
 	}
-	for _, id := range o.running {
-		out = append(out, Event{Type: ExecFinished, Subject: s, ExecID: id, Data: Finished{
+	for _, b := range o.running {
+		out = append(out, Event{Type: b.end(), Subject: s, ExecID: b.id, Data: Finished{
 			Error: &Failure{Code: jailer.CodeInternal, Op: "gc", Reason: why},
 		}})
 	}

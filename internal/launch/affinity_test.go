@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/jailer-project/jailer/limits"
-	"github.com/jailer-project/jailer/policy"
 )
 
 // bitsOf lists the bits of a mask.
@@ -38,18 +37,18 @@ func TestAffinity(t *testing.T) {
 
 // The kernel takes no mask of CPUs outside the cpuset.
 func TestCPUs(t *testing.T) {
-	r := &run{plan: &policy.Plan{CPUSet: "4000-4001"}}
-	own := r.cpus()
+	r := new(Jail)
+	own := r.cpus("4000-4001")
 	if len(own) == 0 || slices.Contains(own, 4000) {
 		t.Errorf("without the controller: %v", own)
 	}
 	r.held = []string{"cpuset"}
-	if got := r.cpus(); !slices.Equal(got, []int{4000, 4001}) {
+	if got := r.cpus("4000-4001"); !slices.Equal(got, []int{4000, 4001}) {
 		t.Errorf("where the launcher may not run: %v", got)
 	}
 	last := own[len(own)-1]
-	r.plan.CPUSet, _ = limits.ParseCPUSet(fmt.Sprintf("%d,4000", last))
-	if got := r.cpus(); !slices.Equal(got, []int{last}) {
-		t.Errorf("of %s, where the launcher may run on %v: %v", r.plan.CPUSet, own, got)
+	set, _ := limits.ParseCPUSet(fmt.Sprintf("%d,4000", last))
+	if got := r.cpus(set); !slices.Equal(got, []int{last}) {
+		t.Errorf("of %s, where the launcher may run on %v: %v", set, own, got)
 	}
 }

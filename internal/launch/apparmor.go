@@ -18,21 +18,21 @@ const labelHint = "as root, `jailer apparmor load` by the installed program, and
 // chooseAppArmor decides on the profiles that are loaded now: libcontainer, given
 // the name of one that isn't, fails with an error that nobody understands, and
 // where AppArmor is off it runs without.
-func (r *run) chooseAppArmor() error {
-	if r.plan.AppArmor == policy.AppArmorOff {
+func (j *Jail) chooseAppArmor() error {
+	if j.plan.AppArmor == policy.AppArmorOff {
 		return nil
 	}
 	why := apparmor.Here()
 	switch {
 	case why == nil:
-		r.armor = true
-	case r.plan.AppArmor == policy.AppArmorRequired:
+		j.armor = true
+	case j.plan.AppArmor == policy.AppArmorRequired:
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: why.ID,
 			Message: "AppArmor is required, and can't be had: " + why.Text, Hint: why.Hint,
 		}
 	default:
-		r.log.Info("no AppArmor", "reason", why.Text)
+		j.log.Info("no AppArmor", "reason", why.Text)
 	}
 	return nil
 }
@@ -40,14 +40,14 @@ func (r *run) chooseAppArmor() error {
 // checkLabel waits until PID 1 has its profile, before it is told what to run. PID
 // 1 looks for itself too, and holds the command to its own; this is the view from
 // outside.
-func (r *run) checkLabel() error {
-	if !r.armor {
+func (j *Jail) checkLabel() error {
+	if !j.armor {
 		return nil
 	}
 	var label string
 	var err error
-	for end := time.Now().Add(labelWait); time.Now().Before(end) && r.aborted.Load() == nil; time.Sleep(200 * time.Microsecond) {
-		if label, err = apparmor.Label(r.con.Pid()); err != nil || label == apparmor.PID1Label {
+	for end := time.Now().Add(labelWait); time.Now().Before(end) && j.aborted.Load() == nil; time.Sleep(200 * time.Microsecond) {
+		if label, err = apparmor.Label(j.con.Pid()); err != nil || label == apparmor.PID1Label {
 			break
 		}
 	}

@@ -6,59 +6,90 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/cgroup"
+	"github.com/jailer-project/jailer/limits"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
 )
 
 // Step 6: the cgroup tree, every limit set and read back.
-func (r *run) makeCgroup() error {
-	if r.base == nil {
+func (j *Jail) makeCgroup() error {
+	if j.base == nil {
+		if j.only == nil {
+			// Without cgroups one command of many can't be ended by itself.
+			return &jailer.Error{
+				Code: jailer.CodeIsolationUnavailable, Reason: "session.cgroup",
+				Message: "a session needs cgroups: without them nothing ends one command's processes and spares another's",
+				Hint:    "`jailer doctor` says what this host lacks; `jailer run` does without where the policy says so",
+			}
+		}
 		return nil
 	}
 	owner := -1
-	if r.ids.owned {
-		owner = int(r.ids.uid)
+	if j.ids.owned {
+		owner = int(j.ids.uid)
 	}
-	jail, err := r.base.Create(r.cgroupName, owner)
+	group, err := j.base.Create(j.cgroupName, owner)
 	if err != nil {
 		return unavailable(err)
 	}
-	r.jail = jail
-	r.later(func() error { return r.removeCgroup() })
-	l := r.plan.Limits
-	var c cgroup.Limits
-	if r.holds("memory") {
-		c.Memory, c.Swap = l.Memory, l.Swap
-	}
-	if r.holds("pids") {
-		c.Pids = l.PIDs
-	}
-	if r.holds("cpu") {
-		c.CPUMilli = int64(l.CPUs)
-	}
-	if r.holds("cpuset") {
-		c.CPUSet = string(r.plan.CPUSet)
-	}
-	if r.holds("io") {
-		c.IORead, c.IOWrite = l.IORead, l.IOWrite
-	}
-	job, err := jail.NewJob(1, c)
-	if err != nil {
-		return unavailable(err)
-	}
-	r.job = job
-	events, err := job.Watch(r.ctx)
-	if err != nil {
-		return unavailable(err)
-	}
-	r.events = events
+	j.group = group
+	j.later(j.removeCgroup)
 	return nil
 }
 
+// makeCgroups is step 6 of a run: the jail's and its command's.
+func (c *command) makeCgroups() error {
+	c.plan = c.j.plan
+	if err := c.j.makeCgroup(); err != nil || c.j.group == nil {
+		return err
+	}
+	return c.makeCgroup()
+}
+
+// makeCgroup makes the command's own.
+func (c *command) makeCgroup() error {
+	job, err := c.j.newGroup(c.n, c.plan.Limits, c.plan.CPUSet)
+	if err != nil {
+		return err
+	}
+	c.job = job
+	events, err := job.Watch(c.ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	c.events = events
+	return nil
+}
+
+// newGroup makes the cgroup of the n-th command.
+func (j *Jail) newGroup(n uint32, l limits.Limits, set limits.CPUSet) (*cgroup.Job, error) {
+	var g cgroup.Limits
+	if j.holds("memory") {
+		g.Memory, g.Swap = l.Memory, l.Swap
+	}
+	if j.holds("pids") {
+		g.Pids = l.PIDs
+	}
+	if j.holds("cpu") {
+		g.CPUMilli = int64(l.CPUs)
+	}
+	if j.holds("cpuset") {
+		g.CPUSet = string(set)
+	}
+	if j.holds("io") {
+		g.IORead, g.IOWrite = l.IORead, l.IOWrite
+	}
+	job, err := j.group.NewJob(int(n), g)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return job, nil
+}
+
 // Step 7: the launcher-owned root.
-func (r *run) assembleRoot() error {
-	layout, err := rootfs.Assemble(r.session.Path, rootfs.Source{
-		Name: r.plan.Rootfs.Name, Path: r.plan.Rootfs.Path, Terminal: r.o.TTY != nil,
+func (j *Jail) assembleRoot() error {
+	layout, err := rootfs.Assemble(j.session.Path, rootfs.Source{
+		Name: j.plan.Rootfs.Name, Path: j.plan.Rootfs.Path, Terminal: j.hasTerminal(),
 	})
 	if err != nil {
 		e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "rootfs", Err: err}
@@ -68,13 +99,13 @@ func (r *run) assembleRoot() error {
 		}
 		return e
 	}
-	r.layout = layout
+	j.layout = layout
 	return nil
 }
 
 // Step 8: the OCI spec.
-func (r *run) buildSpec() error {
-	c, err := r.specConfig(*r.layout)
+func (j *Jail) buildSpec() error {
+	c, err := j.specConfig(*j.layout)
 	if err != nil {
 		return err
 	}
@@ -82,11 +113,15 @@ func (r *run) buildSpec() error {
 	if err != nil {
 		return err
 	}
-	if r.jail != nil {
-		s.Linux.CgroupsPath = r.jail.InitPath()
+	if j.group != nil {
+		s.Linux.CgroupsPath = j.group.InitPath()
 	}
-	r.spec = s
+	j.spec = s
 	return nil
 }
 
-func (r *run) privateDir(name string) string { return filepath.Join(r.session.Priv, name) }
+func (j *Jail) privateDir(name string) string { return filepath.Join(j.session.Priv, name) }
+
+// hasTerminal says whether the jail has a devpts of its own: any command of a session
+// may ask for a terminal.
+func (j *Jail) hasTerminal() bool { return j.only == nil || j.o.TTY != nil }

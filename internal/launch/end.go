@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/stream"
 )
 
 // endWait bounds how long the processes of a killed jail may take to be gone. A
@@ -18,40 +19,64 @@ const endWait = 10 * time.Second
 // the process that the run is done for has ended.
 const ownerWait = time.Second
 
+// totalsWait is how long another reader of the output may take over the rest.
+const totalsWait = 10 * time.Second
+
 // releaseWait is how long the caller's terminal stays the job's after its end.
 const releaseWait = time.Second
 
-// Step 12: kill the whole tree, wait until it is empty, and only then answer.
-func (r *run) endJob() error {
+// endWithJail is step 12 of a run: PID 1 goes too.
+func (c *command) endWithJail() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
-	if r.job != nil {
-		if err := r.job.Kill(); err != nil {
-			r.log.Debug("cgroup kill", "err", err)
+	c.killGroup()
+	_ = c.j.con.Kill()
+	if !c.j.reap(ctx) {
+		c.leak(errInit)
+	} else if c.job != nil {
+		if err := c.job.WaitEmpty(ctx); err != nil {
+			c.leak(err)
 		}
 	}
-	_ = r.con.Kill()
-	if r.reap(ctx) && r.job != nil {
-		if err := r.job.WaitEmpty(ctx); err != nil {
-			r.leak(err)
-		}
-	}
-	return r.drain()
+	return c.drain()
 }
+
+// Step 12: kill the whole tree, wait until it is empty, and only then answer.
+func (c *command) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	if c.cause == (cause{}) {
+		c.countLeftover()
+	}
+	c.killGroup()
+	if err := c.job.WaitEmpty(ctx); err != nil {
+		c.leak(err)
+	}
+	return c.drain()
+}
+
+// countLeftover counts what outlives the main process. PID 1 can't, where other
+// commands have processes too.
+func (c *command) countLeftover() {
+	if n, err := c.job.Processes(); err == nil {
+		c.leftover = ptr(int64(n))
+	}
+}
+
+var errInit = errors.New("PID 1 can't be reaped")
 
 // reap waits for PID 1, for as long as ctx lasts: one that hangs in the kernel
 // must not hold the answer up.
-func (r *run) reap(ctx context.Context) bool {
+func (j *Jail) reap(ctx context.Context) bool {
 	waited := make(chan error, 1)
-	go func() { waited <- r.con.Wait() }()
+	go func() { waited <- j.con.Wait() }()
 	select {
 	case err := <-waited:
 		if err != nil {
-			r.log.Debug("wait for PID 1", "err", err)
+			j.log.Debug("wait for PID 1", "err", err)
 		}
 		return true
 	case <-ctx.Done():
-		r.leak(errors.New("PID 1 can't be reaped"))
 		return false
 	}
 }
@@ -59,14 +84,17 @@ func (r *run) reap(ctx context.Context) bool {
 // drain waits for the last bytes. Nobody writes any more, so the pipes end by
 // themselves; only a reader of ours that does not read can hold this up, and an
 // interrupt, or the end of the process that the run is done for, ends that.
-func (r *run) drain() error {
-	ctx, cancel := context.WithCancel(r.ctx)
+func (c *command) drain() error {
+	if c.o.Streams != nil {
+		return c.drainElsewhere()
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	go func() {
-		owner := r.owner
+		owner := c.owner
 		for {
 			select {
-			case <-r.o.Signals:
+			case <-c.o.Signals:
 				cancel()
 			case <-owner:
 				owner = nil
@@ -76,44 +104,66 @@ func (r *run) drain() error {
 			}
 		}
 	}()
-	if r.leaked() {
+	if c.stuck {
 		// Whoever could not be killed may hold the pipes open for ever.
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, time.Second)
 		defer stop()
 	}
-	if r.o.TTY != nil && r.o.TTY.Release != nil {
-		t := time.AfterFunc(releaseWait, r.o.TTY.Release)
+	if c.o.TTY != nil && c.o.TTY.Release != nil {
+		t := time.AfterFunc(releaseWait, c.o.TTY.Release)
 		defer t.Stop()
 	}
-	err := r.stdout.Wait(ctx)
-	if r.stderr != nil {
-		err = errors.Join(err, r.stderr.Wait(ctx))
+	wait := (*stream.Capture).Wait
+	if c.j.only == nil {
+		wait = (*stream.Capture).Settle // another command may hold its end
+	}
+	err := wait(c.stdout, ctx)
+	if c.stderr != nil {
+		err = errors.Join(err, wait(c.stderr, ctx))
 	}
 	if err != nil {
-		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "output was not delivered whole", Err: err})
+		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "output was not delivered whole", Err: err})
 	}
+	return nil
+}
+
+// drainElsewhere waits for the one who reads the output.
+func (c *command) drainElsewhere() error {
+	c.totals = new(Totals)
+	if c.o.Streams.Totals == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, totalsWait)
+	defer cancel()
+	t, err := c.o.Streams.Totals(ctx)
+	if err != nil {
+		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "nobody took the output to its end", Err: err})
+		return nil
+	}
+	c.totals = &t
 	return nil
 }
 
 // Step 13: what the job used, from its own cgroup.
-func (r *run) measure() error {
-	if r.job == nil {
+func (c *command) measure() error {
+	if c.job == nil {
 		return nil
 	}
-	u, err := r.job.Usage()
+	u, err := c.job.Usage()
 	if err != nil {
-		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "usage", Err: err})
+		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "usage", Err: err})
 		return nil
 	}
-	r.usage = &u
+	c.usage = &u
 	return nil
 }
 
 // Step 14: remove everything, in reverse; the result is written after it.
-func (r *run) cleanUp() error {
-	if err := r.undoAll(); err != nil {
-		r.fail(&jailer.Error{
+func (c *command) cleanUp() error {
+	c.release()
+	if err := c.j.undoAll(); err != nil && c.j.failure == nil {
+		c.fail(&jailer.Error{
 			Code: jailer.CodeInternal, Op: "cleanup", Err: err,
 			Hint: "`jailer gc` removes what is left",
 		})
@@ -121,19 +171,59 @@ func (r *run) cleanUp() error {
 	return nil
 }
 
+// release lets go of what is the command's alone.
+func (c *command) release() {
+	if c.stopOwner != nil {
+		c.stopOwner()
+	}
+	if c.master != nil {
+		c.master.Close() // closed already where it was read to its end
+	}
+}
+
+// leave is step 14 in a session, where the jail stays. The end is in the log before
+// the answer is given.
+func (c *command) leave() error {
+	c.release()
+	c.j.reports.done(c.n)
+	ran := !c.startedAt.IsZero()
+	if err := c.recordEnd(); err != nil {
+		if !ran {
+			return err
+		}
+		c.fail(asError(err))
+	}
+	if c.job == nil {
+		return nil
+	}
+	if !ran { // its process may be there, on its way to the exec
+		ctx, cancel := context.WithTimeout(context.Background(), endWait)
+		defer cancel()
+		c.killGroup()
+		_ = c.job.WaitEmpty(ctx)
+	}
+	if err := c.job.Remove(); err != nil {
+		c.j.log.Debug("cgroup left to the session's end", "err", err)
+	}
+	return nil
+}
+
 // fail records the first thing that went wrong after the command had run.
-func (r *run) fail(e *jailer.Error) {
-	r.log.Error("after the run", "op", e.Op, "err", e)
-	if r.failure == nil {
-		r.failure = e
+func (c *command) fail(e *jailer.Error) {
+	c.j.log.Error("after the run", "op", e.Op, "err", e)
+	if c.failure == nil {
+		c.failure = e
 	}
 }
 
 // leak says that something of the jail outlives the run. Whatever failed
 // before it, the record that names it must stay.
-func (r *run) leak(err error) {
-	r.left = true
-	r.fail(&jailer.Error{
+func (c *command) leak(err error) {
+	c.stuck = true
+	if c.j.only != nil {
+		c.j.left = true // in a session its end tries again
+	}
+	c.fail(&jailer.Error{
 		Code: jailer.CodeInternal, Op: "end", Reason: "session.leaked",
 		Message: fmt.Sprintf("processes of the jail are still there after %v", endWait), Err: err,
 		Hint: "`jailer gc` removes them once the kernel lets go",
@@ -141,39 +231,40 @@ func (r *run) leak(err error) {
 }
 
 // leaked reports whether something of the jail is left.
-func (r *run) leaked() bool { return r.left }
+func (j *Jail) leaked() bool { return j.left }
 
 // removeCgroup undoes makeCgroup, with whatever is in it.
-func (r *run) removeCgroup() error {
-	if r.leaked() {
+func (j *Jail) removeCgroup() error {
+	if j.leaked() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
-	err := errors.Join(r.jail.Kill(), r.jail.WaitEmpty(ctx))
+	err := errors.Join(j.group.Kill(), j.group.WaitEmpty(ctx))
 	if err != nil {
-		r.leak(err)
+		j.left = true
 		return err
 	}
-	if err := r.jail.Remove(ctx); err != nil {
-		r.left = true // empty, but there: gc finds it by the record
+	if err := j.group.Remove(ctx); err != nil {
+		j.left = true // empty, but there: gc finds it by the record
 		return err
 	}
 	return nil
 }
 
 // removeContainer undoes startContainer.
-func (r *run) removeContainer() error {
-	if r.leaked() {
+func (j *Jail) removeContainer() error {
+	if j.leaked() {
 		return nil
 	}
-	if err := r.con.Kill(); err != nil {
+	if err := j.con.Kill(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
-	if !r.reap(ctx) { // at once after a whole run, where it is done already
-		return errors.New("PID 1 can't be reaped")
+	if !j.reap(ctx) { // at once after a whole run, where it is done already
+		j.left = true
+		return errInit
 	}
-	return r.con.Destroy()
+	return j.con.Destroy()
 }

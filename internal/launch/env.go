@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 )
 
 // environment is the job's whole environment: the base that programs expect,
 // and over it what the plan says. Nothing of the caller's is inherited but, with a
 // terminal, its kind.
-func (r *run) environment() []string {
-	p := r.plan
+func environment(p *policy.Plan, tty *TTY) []string {
 	env := map[string]string{
 		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME":    rootfs.Home,
@@ -39,8 +39,8 @@ func (r *run) environment() []string {
 	for _, name := range jobCounts {
 		env[name] = n
 	}
-	if r.o.TTY != nil {
-		env["TERM"] = r.o.TTY.Type
+	if tty != nil {
+		env["TERM"] = tty.Type
 	}
 	for _, kv := range p.Env {
 		k, v, _ := strings.Cut(kv, "=")

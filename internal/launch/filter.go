@@ -16,12 +16,12 @@ import (
 // loadFilter gets the code that PID 1 will load. That of the built-in profiles
 // was compiled at build time; a profile of the policy's is read and compiled for
 // each run. There is no cache: whoever could write to it would choose the filter.
-func (r *run) loadFilter() error {
-	filter, err := Filter(r.o.Policy, r.plan.Seccomp)
+func (j *Jail) loadFilter() error {
+	filter, err := Filter(j.o.Policy, j.plan.Seccomp)
 	if err != nil {
 		return err
 	}
-	r.filter = filter
+	j.filter = filter
 	return nil
 }
 
@@ -102,11 +102,11 @@ func badProfile(p *policy.Policy, name string, err error) error {
 
 // withFilter adds the filter in OCI form, which a run doesn't need: PID 1 loads
 // what was compiled from the same profile.
-func (r *run) withFilter() error {
-	p, err := SeccompProfile(r.o.Policy, r.plan.Seccomp)
+func (j *Jail) withFilter() error {
+	p, err := SeccompProfile(j.o.Policy, j.plan.Seccomp)
 	if err != nil {
 		return err
 	}
-	r.spec.Linux.Seccomp, err = p.ToOCI(runtime.GOARCH)
+	j.spec.Linux.Seccomp, err = p.ToOCI(runtime.GOARCH)
 	return err
 }

@@ -52,7 +52,8 @@ func golden(t *testing.T, file string) {
 	if in["request.json"] != "" {
 		o.Request = []byte(in["request.json"])
 	}
-	r := newRun(t.Context(), o)
+	r := newJail(t.Context(), o)
+	r.only = r.newCommand(t.Context(), o.command())
 	if err := r.readRequest(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,23 +17,23 @@ import (
 // a map of one id that needs no setuid helper, or a range of /etc/subuid where
 // the policy asks for one. Real root: an id of its own for each jail, taken in
 // makeState; never 0.
-func (r *run) chooseIDs() error {
+func (j *Jail) chooseIDs() error {
 	uid := uint32(os.Geteuid())
 	if uid != 0 {
-		r.ids = ids{uid: uid, gid: uint32(os.Getegid())}
-		if r.plan.IDs == "range" {
-			return r.subordinateIDs()
+		j.ids = ids{uid: uid, gid: uint32(os.Getegid())}
+		if j.plan.IDs == "range" {
+			return j.subordinateIDs()
 		}
 		return nil
 	}
-	if r.plan.IDs == "range" {
+	if j.plan.IDs == "range" {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "ids.range.root",
 			Message: `ids = "range" works for unprivileged users only`,
 			Hint:    `set ids = "single": root gives each jail a host uid of its own anyway`,
 		}
 	}
-	if r.plan.UIDRange == [2]uint32{} {
+	if j.plan.UIDRange == [2]uint32{} {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "root.uid_range",
 			Message: "started as root, and the policy has no root.uid_range",
@@ -45,28 +45,28 @@ func (r *run) chooseIDs() error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if err := policy.CheckUIDRange(r.plan.UIDRange, passwd, subuid); err != nil {
+	if err := policy.CheckUIDRange(j.plan.UIDRange, passwd, subuid); err != nil {
 		return err
 	}
-	if file, hint := host.Here().Unmapped(r.plan.UIDRange[0], r.plan.UIDRange[1]); file != "" {
+	if file, hint := host.Here().Unmapped(j.plan.UIDRange[0], j.plan.UIDRange[1]); file != "" {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "root.uid_range", Path: file, Hint: hint,
-			Message: fmt.Sprintf("this user namespace has no ids %d-%d of root.uid_range", r.plan.UIDRange[0], r.plan.UIDRange[1]),
+			Message: fmt.Sprintf("this user namespace has no ids %d-%d of root.uid_range", j.plan.UIDRange[0], j.plan.UIDRange[1]),
 		}
 	}
-	r.ids = ids{uid: r.plan.UIDRange[0], gid: r.plan.UIDRange[0], owned: true}
+	j.ids = ids{uid: j.plan.UIDRange[0], gid: j.plan.UIDRange[0], owned: true}
 	return nil
 }
 
 // takeUID holds a host id for this jail. The locks are in one place for the
 // whole host, wherever --state-dir keeps the rest: two directories must not
 // hand out one id.
-func (r *run) takeUID() error {
+func (j *Jail) takeUID() error {
 	dir, err := state.Open("", "")
 	if err != nil {
 		return noState(err)
 	}
-	uid, err := dir.TakeUID(r.plan.UIDRange[0], r.plan.UIDRange[1])
+	uid, err := dir.TakeUID(j.plan.UIDRange[0], j.plan.UIDRange[1])
 	if errors.Is(err, state.ErrNoUID) {
 		return &jailer.Error{
 			Code: jailer.CodeSessionLimit, Retryable: true, Err: err,
@@ -76,8 +76,8 @@ func (r *run) takeUID() error {
 	if err != nil {
 		return noState(err)
 	}
-	r.ids.uid, r.ids.gid = uid.ID, uid.ID
-	r.later(uid.Release)
+	j.ids.uid, j.ids.gid = uid.ID, uid.ID
+	j.later(uid.Release)
 	return nil
 }
 

@@ -1,26 +1,29 @@
 // Package launch is one run from request to result, in named steps, with
-// clean-up in reverse. Nothing else starts a jail, and no path in it starts the
-// command outside one.
+// clean-up in reverse; or a jail that stays, and the commands in it one by one, in
+// the same steps. Nothing else starts a jail, and no path in it starts a command
+// outside one.
 package launch
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/seed"
 	"github.com/jailer-project/jailer/policy"
 )
 
-// Options is one run.
+// Options is one run, or, for Open, the session alone: what is said of the command is
+// Exec's then.
 type Options struct {
 	Policy    *policy.Policy
 	Request   []byte // a request document; nil for none
 	Overrides policy.Overrides
+
+	Seed *seed.Set // what the command line puts into the jail; nil for nothing
 
 	ID            string // session id; "" makes a random one
 	StateDir      string // "" for the usual one
@@ -46,6 +49,7 @@ type Started struct {
 	At                time.Time
 	SetupMs           int64
 	Stdin             bool // the job reads Options.Stdin
+	Plan              *policy.Plan
 }
 
 // An Outcome is a result, and the signal that interrupted the run, if one did.
@@ -53,6 +57,7 @@ type Outcome struct {
 	Result                 *jailer.Result
 	Interrupt              os.Signal
 	StdoutKept, StderrKept int64 // bytes delivered, at most the cap
+	Plan                   *policy.Plan
 }
 
 // Run does one run. It must be called on the main thread, locked
@@ -63,38 +68,31 @@ type Outcome struct {
 //
 // The steps are those of docs/design.md, in its order.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
-	r := newRun(ctx, o)
-	defer r.undoAll()
-	for _, s := range []step{
-		{"request", r.readRequest},
-		{"resolve", r.resolve},
-		{"probe", r.probe},
-		{"descriptors", r.closeDescriptors},
-		{"state", r.makeState},
-		{"cgroup", r.makeCgroup},
-		{"root", r.assembleRoot},
-		{"spec", r.buildSpec},
-		{"container", r.startContainer},
-		{"job", r.awaitJob},
-		{"stream", r.supervise},
-		{"end", r.endJob},
-		{"usage", r.measure},
-		{"cleanup", r.cleanUp},
-	} {
-		if err := r.do(s); err != nil {
-			if lost := r.recordRefusal(err); lost != nil {
-				err = errors.Join(err, lost)
-			}
-			if left := r.undoAll(); left != nil {
-				err = errors.Join(err, fmt.Errorf("clean-up: %w (`jailer gc` removes what is left)", left))
-			}
-			return nil, err
-		}
+	j := newJail(ctx, o)
+	c := j.newCommand(ctx, o.command())
+	j.only = c
+	defer j.undoAll()
+	err := j.do([]step{
+		{"request", j.readRequest},
+		{"resolve", j.resolve},
+		{"probe", j.probe},
+		{"descriptors", j.closeDescriptors},
+		{"state", j.makeState},
+		{"cgroup", c.makeCgroups},
+		{"root", j.assembleRoot},
+		{"spec", j.buildSpec},
+		{"container", j.startContainer},
+		{"files", c.seed},
+		{"job", c.start},
+		{"stream", c.supervise},
+		{"end", c.endWithJail},
+		{"usage", c.measure},
+		{"cleanup", c.cleanUp},
+	}...)
+	if err != nil {
+		return nil, j.refuse(err)
 	}
-	return &Outcome{
-		Result: r.result(), Interrupt: r.interrupt,
-		StdoutKept: delivered(r.stdout), StderrKept: delivered(r.stderr),
-	}, nil
+	return c.outcome(), nil
 }
 
 type step struct {

@@ -15,31 +15,25 @@ import (
 	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/limits"
+	"github.com/jailer-project/jailer/policy"
 )
 
-// payload is what PID 1 is told to run.
-func (r *run) payload() *pid1.Payload {
+// confinement is what holds every process that PID 1 starts.
+func (j *Jail) confinement(plan *policy.Plan) *pid1.Payload {
 	p := &pid1.Payload{
-		Flags:    pid1.RequirePDeathSig,
-		UIDMap:   r.ids.maps(),
-		GIDMap:   r.ids.maps(),
+		UIDMap:   j.ids.maps(),
+		GIDMap:   j.ids.maps(),
 		UID:      jobUID,
 		GID:      jobGID,
-		Rlimits:  kernelRlimits(r.rlimits()),
-		Affinity: affinity(r.plan.Limits.CPUs, r.cpus()),
+		Rlimits:  kernelRlimits(j.rlimits(plan)),
+		Affinity: affinity(plan.Limits.CPUs, j.cpus(plan.CPUSet)),
 		Umask:    0o022,
-		Cwd:      r.plan.Cwd,
-		Filters:  [][]byte{r.filter},
-		Args:     r.plan.Argv,
-		Env:      r.environment(),
+		Filters:  [][]byte{j.filter},
 	}
-	if r.armor {
-		p.AppArmor = pid1.AppArmor{Label: apparmor.PID1Label, Stack: apparmor.Job, JobLabel: apparmor.JobLabel}
+	if j.armor {
+		p.AppArmor = pid1.AppArmor{Stack: apparmor.Job, JobLabel: apparmor.JobLabel}
 	}
-	if tty := r.o.TTY; tty != nil {
-		p.Cols, p.Rows = tty.Size.Cols, tty.Size.Rows
-	}
-	if r.ids.n == 0 {
+	if j.ids.n == 0 {
 		p.Flags |= pid1.SetgroupsDeny
 	} else {
 		p.Flags |= pid1.SetIDs
@@ -47,48 +41,54 @@ func (r *run) payload() *pid1.Payload {
 	return p
 }
 
-// cgroupFiles adds the descriptors by which PID 1 puts the job into its cgroup:
-// the directory on v2, the cgroup.procs files, opened by us, on v1 (there the
-// opener's rights count, and PID 1 has none).
-func (r *run) cgroupFiles(extra []*os.File, p *pid1.Payload) ([]*os.File, error) {
-	if r.job == nil {
+// orders are what PID 1 is told to run.
+func (c *command) orders() *pid1.Payload {
+	p := c.j.confinement(c.plan)
+	p.Cwd, p.Args, p.Env = c.plan.Cwd, c.plan.Argv, environment(c.plan, c.o.TTY)
+	if tty := c.o.TTY; tty != nil {
+		p.Cols, p.Rows = tty.Size.Cols, tty.Size.Rows
+	}
+	return p
+}
+
+// placeJob gives the descriptors by which PID 1 puts a process into the job's cgroup:
+// the directory on v2, the cgroup.procs files, opened by us, on v1 (there the opener's
+// rights count, and PID 1 has none). The caller closes them.
+func (j *Jail) placeJob(job *cgroup.Job, p *pid1.Payload) ([]*os.File, error) {
+	if job == nil {
 		p.Flags |= pid1.NewCgroup
-		return extra, nil
+		return nil, nil
 	}
 	// By kind, never by what else is mounted: a v1 cpuacct beside a v2 hierarchy
 	// that holds the limits changes nothing.
-	if r.base.Kind() == cgroup.V2 {
-		dir, err := r.job.Dir()
+	if j.base.Kind() == cgroup.V2 {
+		dir, err := job.Dir()
 		if err != nil {
-			return extra, err
+			return nil, err
 		}
 		p.Flags |= pid1.NewCgroup | pid1.IntoCgroup
-		p.CgroupDir = fdCgroup
-		return append(extra, dir), nil
+		return []*os.File{dir}, nil
 	}
-	procs, err := r.job.Procs()
+	procs, err := job.Procs()
 	if err != nil {
-		return extra, err
+		return nil, err
 	}
 	if len(procs) == 0 {
-		return extra, errors.New("no cgroup to put the command into") // it would run without limits
+		return nil, errors.New("no cgroup to put the command into") // it would run without limits
 	}
 	p.Flags |= pid1.UnshareCgroupNS
-	for i := range procs {
-		p.CgroupProcs = append(p.CgroupProcs, fdCgroup+i)
-	}
-	return append(extra, procs...), nil
+	return procs, nil
 }
 
 // keepCgroupWarm rewrites the launcher's own place in its own cgroup every few
 // ms while the container starts. On v1 the first write to any cgroup.procs
 // after a pause waits 5 to 15 ms for an RCU grace period; PID 1's would.
 // The returned function ends it.
-func (r *run) keepCgroupWarm() func() {
-	if r.job == nil || r.base.Kind() == cgroup.V2 {
+func (j *Jail) keepCgroupWarm() func() {
+	if j.group == nil || j.base.Kind() == cgroup.V2 {
 		return func() {}
 	}
-	f, err := r.base.OwnProcs()
+	f, err := j.base.OwnProcs()
 	if err != nil {
 		return func() {}
 	}
@@ -115,7 +115,7 @@ func (r *run) keepCgroupWarm() func() {
 // cpus are those that the job may use: of its cpuset those that the launcher may
 // use too, or, where that is none, the whole set. Of CPUs outside its cpuset the
 // kernel takes no mask.
-func (r *run) cpus() []int {
+func (j *Jail) cpus(allowed limits.CPUSet) []int {
 	var have unix.CPUSet
 	if unix.SchedGetaffinity(0, &have) != nil {
 		return nil
@@ -126,10 +126,10 @@ func (r *run) cpus() []int {
 			own = append(own, i)
 		}
 	}
-	if !r.holds("cpuset") {
+	if !j.holds("cpuset") {
 		return own
 	}
-	set := r.plan.CPUSet.CPUs()
+	set := allowed.CPUs()
 	for _, i := range own {
 		if slices.Contains(set, i) {
 			both = append(both, i)

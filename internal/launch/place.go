@@ -86,7 +86,7 @@ func CheckCgroups(runtimeDir string, plan *policy.Plan) func(cgroup.Options) (*c
 	return func(o cgroup.Options) (*cgroup.Layout, []cgroup.Finding) {
 		report := len(o.Need) > 0
 		if !report {
-			o.Need = (&run{plan: plan}).needs()
+			o.Need = needs(plan)
 			o.Swap = plan.Limits.Swap
 		}
 		layout, found := checkCgroups(o)

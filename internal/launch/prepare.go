@@ -18,57 +18,103 @@ import (
 )
 
 // Step 1: read the request, strictly.
-func (r *run) readRequest() error {
-	if r.o.Request == nil {
-		return nil
+func (j *Jail) readRequest() (err error) {
+	j.request, err = parseRequest(j.o.Request)
+	return err
+}
+
+func parseRequest(doc []byte) (*jailer.Request, error) {
+	if doc == nil {
+		return nil, nil
 	}
-	req, err := jailer.ParseRequest(r.o.Request)
+	return jailer.ParseRequest(doc)
+}
+
+// resolve is the first step of a command in a session.
+func (c *command) resolve() error {
+	req, err := parseRequest(c.o.Request)
 	if err != nil {
 		return err
 	}
-	r.request = req
+	c.o.Overrides.HostCPUs = runtime.NumCPU()
+	plan, err := policy.ResolveExec(c.j.o.Policy, c.j.plan, req, c.o.Overrides)
+	if err != nil {
+		return err
+	}
+	c.plan = plan
+	if c.o.Service { // its clocks are the session's
+		if c.o.Overrides.Limits.Timeout == 0 {
+			plan.Limits.Timeout = plan.Limits.TTL
+		}
+		if c.o.Overrides.Limits.CPUTime == 0 {
+			plan.Limits.CPUTime = plan.Limits.CPUs.Time(plan.Limits.TTL)
+		}
+	}
+	if c.o.Overrides.AppArmorRequired && !c.j.armor {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "apparmor.session",
+			Message: "AppArmor is required, and the session was created without", Hint: "create the session with --apparmor required",
+		}
+	}
+	for _, need := range needs(plan) {
+		if plan.Enforce != policy.EnforceBestEffort && !c.j.holds(need) {
+			return &jailer.Error{
+				Code: jailer.CodeIsolationUnavailable, Reason: "session.controller",
+				Message: fmt.Sprintf("the session has no %s controller", need), Hint: "ask for such a limit when the session is created",
+			}
+		}
+	}
 	return nil
 }
 
 // Step 2: resolve it against the policy.
-func (r *run) resolve() error {
-	r.o.Overrides.HostCPUs = runtime.NumCPU()
-	plan, err := policy.Resolve(r.o.Policy, r.request, r.o.Overrides)
+func (j *Jail) resolve() error {
+	j.o.Overrides.HostCPUs = runtime.NumCPU()
+	j.o.Overrides.Session = j.only == nil
+	plan, err := policy.Resolve(j.o.Policy, j.request, j.o.Overrides)
 	if err != nil {
 		return err
 	}
-	r.plan = plan
-	if r.o.ID == "" {
-		r.o.ID = state.NewID()
+	j.plan = plan
+	if j.o.Seed, err = j.o.Seed.Join(plan); err != nil {
+		return err
 	}
-	if err := state.CheckID(r.o.ID); err != nil {
+	for _, w := range j.o.Seed.Warnings() {
+		if j.o.Warn != nil {
+			j.o.Warn(w)
+		}
+	}
+	if j.o.ID == "" {
+		j.o.ID = state.NewID()
+	}
+	if err := state.CheckID(j.o.ID); err != nil {
 		return &jailer.Error{Code: jailer.CodeInvalidRequest, Path: "--id", Err: err}
 	}
 	return nil
 }
 
 // Step 3: probe what the plan needs. "Could not tell" counts as no.
-func (r *run) probe() error {
-	if err := checkOwner(r.o.OwnerPID); err != nil {
+func (j *Jail) probe() error {
+	if err := checkOwner(j.o.OwnerPID); err != nil {
 		return err
 	}
-	if err := r.probeBuild(); err != nil {
+	if err := j.probeBuild(); err != nil {
 		return err
 	}
 	if err := probeUserNamespaces(); err != nil {
 		return err
 	}
-	if err := r.chooseAppArmor(); err != nil {
+	if err := j.chooseAppArmor(); err != nil {
 		return err
 	}
-	if err := r.chooseIDs(); err != nil {
+	if err := j.chooseIDs(); err != nil {
 		return err
 	}
-	if f := host.Here().CPUs(r.plan.CPUSet); f.Failed() {
+	if f := host.Here().CPUs(j.plan.CPUSet); f.Failed() {
 		return refusal(&f)
 	}
-	bestEffort := r.plan.Enforce == policy.EnforceBestEffort
-	base, err := findBase(r.o.XDGRuntimeDir, r.needs(), bestEffort)
+	bestEffort := j.plan.Enforce == policy.EnforceBestEffort
+	base, err := findBase(j.o.XDGRuntimeDir, needs(j.plan), bestEffort)
 	if err != nil {
 		if !bestEffort {
 			// Inside a container or another jail the cgroups are seldom the only
@@ -78,18 +124,18 @@ func (r *run) probe() error {
 			}
 			return unavailable(err)
 		}
-		r.log.Info("not all limits are cgroups', rlimits stand in", "reason", err)
+		j.log.Info("not all limits are cgroups', rlimits stand in", "reason", err)
 	}
-	r.base = base
+	j.base = base
 	if base != nil {
-		r.held = slices.DeleteFunc(r.needs(), func(c string) bool { return !base.Has(c) })
+		j.held = slices.DeleteFunc(needs(j.plan), func(c string) bool { return !base.Has(c) })
 	}
-	return r.checkRequired()
+	return j.checkRequired()
 }
 
 // probeBuild refuses what an incomplete or damaged program can't do. The
 // embedded filter and PID 1 carry their checksums.
-func (r *run) probeBuild() error {
+func (j *Jail) probeBuild() error {
 	if !container.SeccompBuilt {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "build.seccomp",
@@ -97,7 +143,7 @@ func (r *run) probeBuild() error {
 			Hint:    "build it with `make build`; a plain `go build` has no isolation to offer",
 		}
 	}
-	if err := r.loadFilter(); err != nil {
+	if err := j.loadFilter(); err != nil {
 		return err
 	}
 	if _, err := pid1.Binary(); err != nil {
@@ -149,9 +195,9 @@ func unavailable(err error) error {
 }
 
 // checkRequired compares the profile's require list with what will hold.
-func (r *run) checkRequired() error {
-	held := r.isolation()
-	for _, want := range r.plan.Require {
+func (j *Jail) checkRequired() error {
+	held := j.isolation()
+	for _, want := range j.plan.Require {
 		ok := false
 		switch want {
 		case "userns":
@@ -175,7 +221,7 @@ func (r *run) checkRequired() error {
 		if !ok {
 			return &jailer.Error{
 				Code: jailer.CodeIsolationUnavailable, Reason: "require." + want,
-				Message: fmt.Sprintf("profile %q requires %q, which can't be enforced here", r.plan.Profile, want),
+				Message: fmt.Sprintf("profile %q requires %q, which can't be enforced here", j.plan.Profile, want),
 				Hint:    "run `jailer doctor` for what this host lacks",
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // Step 4: nothing that the caller left open reaches the jail, and no variable
 // of the caller's steers us or our helpers. Inherited descriptors are marked
 // close-on-exec, not closed: one of them may be the caller's --result-fd.
-func (r *run) closeDescriptors() error {
+func (j *Jail) closeDescriptors() error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return &jailer.Error{
 			Code: jailer.CodeIsolationUnavailable, Reason: "kernel.floor",

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,96 +16,107 @@ import (
 // result decides the status from what the kernel and jailer saw. The first
 // cause on which jailer acted wins; then any out-of-memory kill in the job's
 // cgroup, whatever the exit code; then the wait status.
-func (r *run) result() *jailer.Result {
-	res := r.summary()
-	if r.o.Stdout == nil {
-		text, enc := stream.Text(r.stdout.Bytes())
+func (c *command) result() *jailer.Result {
+	res := c.summary()
+	if c.o.Streams != nil {
+		return res // the one who reads them fills them in
+	}
+	if c.o.Stdout == nil {
+		text, enc := stream.Text(c.stdout.Bytes())
 		res.Stdout, res.StdoutEncoding = &text, enc
 	}
-	if r.o.Stderr == nil && r.stderr != nil {
-		text, enc := stream.Text(r.stderr.Bytes())
+	if c.o.Stderr == nil && c.stderr != nil {
+		text, enc := stream.Text(c.stderr.Bytes())
 		res.Stderr, res.StderrEncoding = &text, enc
 	}
 	return res
 }
 
 // summary is the result without the output.
-func (r *run) summary() *jailer.Result {
+func (c *command) summary() *jailer.Result {
 	res := &jailer.Result{
 		V:         jailer.ProtocolVersion,
-		SessionID: r.o.ID, ExecID: execID,
-		Profile: r.plan.Profile, Tenant: r.plan.Tenant, Labels: r.plan.Labels,
-		StartedAt:  r.startedAt.UTC().Truncate(time.Millisecond),
-		DurationMs: r.endedAt.Sub(r.startedAt).Milliseconds(),
-		SetupMs:    ptr(r.setup.Milliseconds()),
-		Isolation:  r.isolation(),
-		Error:      r.failure,
+		SessionID: c.j.o.ID, ExecID: c.execID(),
+		Profile: c.plan.Profile, Tenant: c.plan.Tenant, Labels: c.plan.Labels,
+		StartedAt:  c.startedAt.UTC().Truncate(time.Millisecond),
+		DurationMs: c.endedAt.Sub(c.startedAt).Milliseconds(),
+		SetupMs:    ptr(c.setup.Milliseconds()),
+		Isolation:  c.j.isolation(),
+		Error:      cmp.Or(c.failure, c.j.failure),
 	}
-	res.ExitCode, res.Signal = endedBy(r.exit)
-	r.status(res)
-	r.output(res)
-	r.measured(res)
-	r.limitsHit(res)
+	res.ExitCode, res.Signal = endedBy(c.exit)
+	c.status(res)
+	c.output(res)
+	c.measured(res)
+	c.limitsHit(res)
 	return res
 }
 
-func (r *run) status(res *jailer.Result) {
-	oom := r.usage != nil && r.usage.OOMKills > 0
+func (c *command) status(res *jailer.Result) {
+	oom := c.usage != nil && c.usage.OOMKills > 0
 	switch {
-	case r.cause != cause{}:
-		res.Status = r.cause.status
-		if r.cause.limit != "" {
-			res.Limit = ptr(r.cause.limit)
+	case c.cause != cause{}:
+		res.Status = c.cause.status
+		if c.cause.limit != "" {
+			res.Limit = ptr(c.cause.limit)
 		}
 	case oom:
 		res.Status, res.Limit = jailer.StatusOOMKilled, ptr(jailer.LimitMemory)
-	case r.exit == nil:
+	case c.exit == nil:
 		// PID 1 is gone without a word. A job could bring that about, so it is
 		// never called a failure of jailer's.
 		res.Status, res.Signal, res.InitLost = jailer.StatusSignaled, ptr("SIGKILL"), true
-	case res.Signal != nil && r.cpuRlimit(*res.Signal, r.exit.Main.User+r.exit.Main.System):
+	case res.Signal != nil && c.cpuRlimit(*res.Signal, c.exit.Main.User+c.exit.Main.System):
 		res.Status, res.Limit = jailer.StatusTimedOut, ptr(jailer.LimitCPU)
 	case res.Signal != nil:
 		res.Status = jailer.StatusSignaled
 	default:
 		res.Status = jailer.StatusExited
 	}
-	if r.exit != nil && r.exit.Leftover != pid1.LeftoverUnknown && r.cause == (cause{}) && !oom {
-		res.LeftoverKilled = ptr(int64(r.exit.Leftover))
+	if c.exit != nil && c.exit.Leftover != pid1.LeftoverUnknown && c.cause == (cause{}) && !oom {
+		res.LeftoverKilled = ptr(int64(c.exit.Leftover))
+	} else if c.leftover != nil && !oom {
+		res.LeftoverKilled = c.leftover
 	}
 }
 
-func (r *run) output(res *jailer.Result) {
-	res.StdoutBytes, res.StdoutTruncated = r.stdout.Total(), r.stdout.Truncated()
-	if r.stderr == nil { // a terminal has one stream
+func (c *command) output(res *jailer.Result) {
+	if t := c.totals; t != nil {
+		res.StdoutBytes, res.StdoutTruncated = t.Stdout, t.StdoutTruncated
+		res.StderrBytes, res.StderrTruncated = t.Stderr, t.StderrTruncated
+		res.Terminal = c.o.TTY != nil
+		return
+	}
+	res.StdoutBytes, res.StdoutTruncated = c.stdout.Total(), c.stdout.Truncated()
+	if c.stderr == nil { // a terminal has one stream
 		res.Terminal = true
 		return
 	}
-	res.StderrBytes, res.StderrTruncated = r.stderr.Total(), r.stderr.Truncated()
+	res.StderrBytes, res.StderrTruncated = c.stderr.Total(), c.stderr.Truncated()
 }
 
 // measured fills in the usage: the cgroup's, or, without one, what PID 1
 // reaped.
-func (r *run) measured(res *jailer.Result) {
+func (c *command) measured(res *jailer.Result) {
 	u := &res.Usage
-	if r.exit != nil && r.exit.SpaceKnown {
-		u.WorkspaceBytes = ptr(r.exit.SpaceUsed)
+	if c.exit != nil && c.exit.SpaceKnown {
+		u.WorkspaceBytes = ptr(c.exit.SpaceUsed)
 	}
-	if r.usage == nil {
-		if r.exit != nil {
-			u.CPUUserMs, u.CPUSystemMs = ptr(r.exit.All.User.Milliseconds()), ptr(r.exit.All.System.Milliseconds())
+	if c.usage == nil {
+		if c.exit != nil {
+			u.CPUUserMs, u.CPUSystemMs = ptr(c.exit.All.User.Milliseconds()), ptr(c.exit.All.System.Milliseconds())
 		}
 		return
 	}
-	u.CPUUserMs, u.CPUSystemMs = ptr(r.usage.CPUUser.Milliseconds()), ptr(r.usage.CPUSystem.Milliseconds())
-	u.MemoryPeakBytes, u.PidsPeak = r.usage.MemoryPeak, r.usage.PidsPeak
-	if r.holds("memory") {
-		u.OOMKills = ptr(r.usage.OOMKills)
+	u.CPUUserMs, u.CPUSystemMs = ptr(c.usage.CPUUser.Milliseconds()), ptr(c.usage.CPUSystem.Milliseconds())
+	u.MemoryPeakBytes, u.PidsPeak = c.usage.MemoryPeak, c.usage.PidsPeak
+	if c.j.holds("memory") {
+		u.OOMKills = ptr(c.usage.OOMKills)
 	}
-	if r.usage.Throttled != nil {
-		u.ThrottledMs = ptr(r.usage.Throttled.Milliseconds())
+	if c.usage.Throttled != nil {
+		u.ThrottledMs = ptr(c.usage.Throttled.Milliseconds())
 	}
-	if p := r.usage.Pressure; p != nil {
+	if p := c.usage.Pressure; p != nil {
 		u.Pressure = &jailer.Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
 	}
 }
@@ -116,7 +128,7 @@ func stall(s *cgroup.Stall) *jailer.Stall {
 	return &jailer.Stall{SomeMs: s.Some.Milliseconds(), FullMs: s.Full.Milliseconds()}
 }
 
-func (r *run) limitsHit(res *jailer.Result) {
+func (c *command) limitsHit(res *jailer.Result) {
 	hit := []string{}
 	if res.Limit != nil {
 		hit = append(hit, string(*res.Limit))
@@ -126,31 +138,31 @@ func (r *run) limitsHit(res *jailer.Result) {
 			hit = append(hit, name)
 		}
 	}
-	add("memory", r.usage != nil && r.usage.OOMKills > 0)
-	add("pids", r.usage != nil && r.usage.PidsMaxHits > 0)
-	add("workspace", r.exit != nil && r.exit.SpaceFull)
+	add("memory", c.usage != nil && c.usage.OOMKills > 0)
+	add("pids", c.usage != nil && c.usage.PidsMaxHits > 0)
+	add("workspace", c.exit != nil && c.exit.SpaceFull)
 	add("output", res.StdoutTruncated || res.StderrTruncated)
 	res.LimitsHit = hit
 }
 
 // isolation says what holds this run. It is asked before the start, for the
 // profile's require list, and after it, for the result.
-func (r *run) isolation() jailer.Isolation {
+func (j *Jail) isolation() jailer.Isolation {
 	i := jailer.Isolation{
-		UserNS: true, NetNS: true, Seccomp: r.plan.Seccomp,
+		UserNS: true, NetNS: true, Seccomp: j.plan.Seccomp,
 		Limits: map[string]string{"workspace": "tmpfs"},
 	}
-	if r.armor {
+	if j.armor {
 		i.AppArmor = apparmor.Default
 	}
 	kind := "rlimit"
-	if r.base != nil {
-		kind = string(r.base.Kind())
+	if j.base != nil {
+		kind = string(j.base.Kind())
 	}
 	i.Limits["cpuTime"] = kind
-	for _, c := range r.needs() {
+	for _, c := range needs(j.plan) {
 		switch {
-		case r.holds(c):
+		case j.holds(c):
 			i.Limits[c] = kind
 		case c == "memory", c == "pids":
 			i.Limits[c] = "rlimit"
@@ -158,7 +170,7 @@ func (r *run) isolation() jailer.Isolation {
 			i.NotEnforced = append(i.NotEnforced, c) // there is no such rlimit
 		}
 	}
-	if !r.holds("memory") && swapOn() {
+	if !j.holds("memory") && swapOn() {
 		i.NotEnforced = append(i.NotEnforced, "swap") // nor for this
 	}
 	return i

@@ -9,12 +9,13 @@ import (
 
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/spec"
 )
 
 // rlimits are the job's resource limits. Those of the first block hold in every
 // jail; the second stands in for cgroups where the operator accepts best effort.
-func (r *run) rlimits() []spec.Rlimit {
+func (j *Jail) rlimits(plan *policy.Plan) []spec.Rlimit {
 	l := []spec.Rlimit{
 		// 1 is the one value at which the kernel does not start a core_pattern
 		// pipe handler on the host (fs/coredump.c); 0 does.
@@ -26,18 +27,18 @@ func (r *run) rlimits() []spec.Rlimit {
 		{Type: "RLIMIT_NICE", Soft: 0, Hard: 0},
 		{Type: "RLIMIT_RTPRIO", Soft: 0, Hard: 0},
 	}
-	p := r.plan.Limits
-	if !r.holds("memory") {
+	p := plan.Limits
+	if !j.holds("memory") {
 		// DATA, not AS: node, Go and Java reserve address space far beyond what
 		// they use. It bounds each process, not the job.
 		l = append(l, spec.Rlimit{Type: "RLIMIT_DATA", Soft: uint64(p.Memory), Hard: uint64(p.Memory)})
 	}
-	if !r.holds("pids") {
+	if !j.holds("pids") {
 		// Counted in the job's own user namespace: PID 1 and the caller's other
 		// processes are not in it.
 		l = append(l, spec.Rlimit{Type: "RLIMIT_NPROC", Soft: uint64(p.PIDs), Hard: uint64(p.PIDs)})
 	}
-	if r.base == nil { // any cgroup counts the job's CPU time
+	if j.base == nil { // any cgroup counts the job's CPU time
 		// Each process; SIGXCPU at the soft limit, SIGKILL at the hard one.
 		cpu := uint64(math.Ceil(p.CPUTime.Seconds()))
 		l = append(l, spec.Rlimit{Type: "RLIMIT_CPU", Soft: cpu, Hard: cpu + 1})
@@ -45,35 +46,35 @@ func (r *run) rlimits() []spec.Rlimit {
 	return l
 }
 
-// needs names the controllers of this run's limits.
-func (r *run) needs() []string {
+// needs names the controllers of a plan's limits.
+func needs(plan *policy.Plan) []string {
 	need := cgroup.Controllers()
-	if r.plan.CPUSet != "" {
+	if plan.CPUSet != "" {
 		need = append(need, "cpuset")
 	}
-	if r.plan.Limits.IORead > 0 || r.plan.Limits.IOWrite > 0 {
+	if plan.Limits.IORead > 0 || plan.Limits.IOWrite > 0 {
 		need = append(need, "io")
 	}
 	return need
 }
 
 // holds says whether a controller holds this run's limits.
-func (r *run) holds(controller string) bool { return slices.Contains(r.held, controller) }
+func (j *Jail) holds(controller string) bool { return slices.Contains(j.held, controller) }
 
 // cpuRlimit reports whether a process that used d and died of a signal did so by
 // our limit: a job can send itself the signal. The kernel compares the limit
 // with whole ticks, of which a busy host charges a process more than it used
 // (seen: 0.83 s at a limit of 1 s), while d is exact. SIGKILL comes a second
 // later, at the hard limit, to one that ignores SIGXCPU.
-func (r *run) cpuRlimit(signal string, d time.Duration) bool {
-	if r.base != nil {
+func (c *command) cpuRlimit(signal string, d time.Duration) bool {
+	if c.j.base != nil {
 		return false
 	}
 	switch signal {
 	case "SIGXCPU":
-		return d >= r.plan.Limits.CPUTime/2
+		return d >= c.plan.Limits.CPUTime/2
 	case "SIGKILL":
-		return d >= r.plan.Limits.CPUTime
+		return d >= c.plan.Limits.CPUTime
 	}
 	return false
 }

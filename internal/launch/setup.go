@@ -14,6 +14,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/internal/boottime"
 )
 
 // setupLimit bounds the time from the container's start to the command's. A
@@ -24,14 +25,14 @@ const setupLimit = 2 * time.Minute
 // nothing else does: the second INT or TERM, the end of the owner, of the time
 // to live, or of patience, kills what is being started. Other signals are kept
 // for the job. The returned function ends the watch; it may be called again.
-func (r *run) watchSetup() (stop func()) {
+func (j *Jail) watchSetup() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	watched, abort := context.WithCancel(context.Background())
-	r.watched = watched
+	j.watched = watched
 	go func() {
 		defer close(ended)
-		if why := r.untilAborted(done); why != nil {
-			r.aborted.Store(why)
+		if why := j.untilAborted(done); why != nil {
+			j.aborted.Store(why)
 			abort()
 			killChildren(done)
 		}
@@ -40,7 +41,7 @@ func (r *run) watchSetup() (stop func()) {
 		close(done)
 		<-ended
 		abort()
-		r.watched = nil
+		j.watched = nil
 	})
 }
 
@@ -51,15 +52,15 @@ type abort struct {
 }
 
 // untilAborted returns why the set-up has to end, nil when it is over.
-func (r *run) untilAborted(done <-chan struct{}) *abort {
-	owner, stopOwner := watchOwner(r.o.OwnerPID)
+func (j *Jail) untilAborted(done <-chan struct{}) *abort {
+	owner, stopOwner := watchOwner(j.o.OwnerPID)
 	defer stopOwner()
 	limit := time.NewTimer(setupLimit)
 	defer limit.Stop()
-	ttl := time.NewTimer(r.plan.Limits.TTL - time.Since(r.o.Began))
+	ttl := boottime.NewTimer(j.plan.Limits.TTL - j.age())
 	defer ttl.Stop()
 	ends := 0
-	for _, sig := range r.early {
+	for _, sig := range j.early {
 		if sig == unix.SIGINT || sig == unix.SIGTERM {
 			ends++
 		}
@@ -71,18 +72,18 @@ func (r *run) untilAborted(done <-chan struct{}) *abort {
 		select {
 		case <-done:
 			return nil
-		case sig := <-r.o.Signals:
-			r.early = append(r.early, sig)
+		case sig := <-j.o.Signals:
+			j.early = append(j.early, sig)
 			if sig == unix.SIGINT || sig == unix.SIGTERM {
 				ends++
 			}
 		case <-owner:
-			return &abort{fmt.Sprintf("process %d, its owner, has ended", r.o.OwnerPID), audit.OwnerExited}
+			return &abort{fmt.Sprintf("process %d, its owner, has ended", j.o.OwnerPID), audit.OwnerExited}
 		case <-ttl.C:
 			return &abort{"the time to live is over", audit.TTL}
 		case <-limit.C:
 			return &abort{fmt.Sprintf("the set-up took longer than %v", setupLimit), audit.Failed}
-		case <-r.ctx.Done():
+		case <-j.ctx.Done():
 			return &abort{"canceled", audit.Requested}
 		}
 	}
@@ -123,8 +124,8 @@ func children() []int {
 }
 
 // setupError is err, or, where the caller ended the set-up, that.
-func (r *run) setupError(err error) error {
-	a := r.aborted.Load()
+func (j *Jail) setupError(err error) error {
+	a := j.aborted.Load()
 	if err == nil || a == nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-func setUp(t *testing.T, o Options, ttl time.Duration) *run {
+func setUp(t *testing.T, o Options, ttl time.Duration) *Jail {
 	t.Helper()
-	r := newRun(t.Context(), o)
+	r := newJail(t.Context(), o)
 	r.plan = &policy.Plan{Limits: limits.Limits{TTL: ttl}}
 	return r
 }

@@ -6,63 +6,69 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/jailer-project/jailer/internal/apparmor"
+	"github.com/jailer-project/jailer/internal/terminal"
 	"github.com/jailer-project/jailer/netns"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
 )
 
-func (r *run) specConfig(layout rootfs.Layout) (spec.Config, error) {
-	network, err := netns.For(netns.Mode(r.plan.Network))
+func (j *Jail) specConfig(layout rootfs.Layout) (spec.Config, error) {
+	network, err := netns.For(netns.Mode(j.plan.Network))
 	if err != nil {
 		return spec.Config{}, err
 	}
 	c := spec.Config{
 		Network: network,
-		Args:    r.plan.Argv, Env: r.environment(), Cwd: r.plan.Cwd,
+		Args:    j.plan.Argv, Env: environment(j.plan, j.o.TTY), Cwd: j.plan.Cwd,
 		Root:      layout,
-		Workspace: spec.Tmpfs{Bytes: r.plan.Limits.Workspace, Inodes: r.plan.Limits.WorkspaceInodes},
-		Tmp:       spec.Tmpfs{Bytes: r.plan.Limits.TmpSize, Inodes: r.plan.Limits.TmpInodes},
-		IDs:       r.ids.spec(),
-		Rlimits:   r.rlimits(),
+		Workspace: spec.Tmpfs{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
+		Tmp:       spec.Tmpfs{Bytes: j.plan.Limits.TmpSize, Inodes: j.plan.Limits.TmpInodes},
+		IDs:       j.ids.spec(),
+		Rlimits:   j.rlimits(j.plan),
 	}
-	if r.armor {
+	if j.armor {
 		c.AppArmor = apparmor.Default
 	}
-	if tty := r.o.TTY; tty != nil {
-		c.Terminal = &spec.Terminal{Cols: tty.Size.Cols, Rows: tty.Size.Rows}
+	if j.hasTerminal() {
+		size := terminal.Default
+		if j.o.TTY != nil {
+			size = j.o.TTY.Size
+		}
+		c.Terminal = &spec.Terminal{Cols: size.Cols, Rows: size.Rows}
+	}
+	if len(c.Args) == 0 { // a session: PID 1 alone, until there is a command
+		c.Args = initArgs
 	}
 	return c, nil
 }
 
 // Plan does the first two steps alone: what a run would be.
 func Plan(o Options) (*policy.Plan, error) {
-	r := newRun(context.Background(), o)
-	for _, s := range []step{{"request", r.readRequest}, {"resolve", r.resolve}} {
-		if err := r.do(s); err != nil {
-			return nil, err
-		}
+	j := newJail(context.Background(), o)
+	j.only = j.newCommand(context.Background(), o.command())
+	if err := j.do(step{"request", j.readRequest}, step{"resolve", j.resolve}); err != nil {
+		return nil, err
 	}
-	return r.plan, nil
+	return j.plan, nil
 }
 
 // Spec builds the spec of a run without starting it. The root is assembled, to
 // see that it can be, and removed again.
 func Spec(o Options) (*specs.Spec, error) {
-	r := newRun(context.Background(), o)
-	defer r.undoAll()
-	for _, s := range []step{
-		{"request", r.readRequest},
-		{"resolve", r.resolve},
-		{"probe", r.probe},
-		{"state", r.makeState},
-		{"root", r.assembleRoot},
-		{"spec", r.buildSpec},
-		{"filter", r.withFilter},
-	} {
-		if err := r.do(s); err != nil {
-			return nil, err
-		}
+	j := newJail(context.Background(), o)
+	defer j.undoAll()
+	j.only = j.newCommand(context.Background(), o.command())
+	if err := j.do([]step{
+		{"request", j.readRequest},
+		{"resolve", j.resolve},
+		{"probe", j.probe},
+		{"state", j.makeState},
+		{"root", j.assembleRoot},
+		{"spec", j.buildSpec},
+		{"filter", j.withFilter},
+	}...); err != nil {
+		return nil, err
 	}
-	return r.spec, nil
+	return j.spec, nil
 }

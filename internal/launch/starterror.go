@@ -13,12 +13,12 @@ import (
 	"github.com/jailer-project/jailer/internal/pid1"
 )
 
-func (r *run) commandError(err error) error {
+func (c *command) commandError(err error) error {
 	var se *pid1.StartError
 	if !errors.As(err, &se) {
 		return err
 	}
-	name := strconv.Quote(r.plan.Argv[0])
+	name := strconv.Quote(c.plan.Argv[0])
 	switch {
 	case se.NotFound():
 		return &jailer.Error{
@@ -39,7 +39,7 @@ func (r *run) commandError(err error) error {
 		}
 	case se.Stage == pid1.StageCwd:
 		return &jailer.Error{
-			Code: jailer.CodeInvalidPath, Path: r.plan.Cwd, Message: "can't be the working directory", Err: se.Errno,
+			Code: jailer.CodeInvalidPath, Path: c.plan.Cwd, Message: "can't be the working directory", Err: se.Errno,
 			Hint: "it must exist in the jail; /workspace always does",
 		}
 	}
@@ -47,6 +47,24 @@ func (r *run) commandError(err error) error {
 		if e := terminalError(se); e != nil {
 			return e
 		}
+	}
+	if se.Stage == pid1.StageDied && c.endedFor() {
+		return &jailer.Error{
+			Code: jailer.CodeInternal, Op: "exec", Reason: "setup.aborted",
+			Message: "ended before the command had started",
+		}
+	}
+	return c.j.pid1Error(se)
+}
+
+// endedFor says whether somebody wanted the command's end.
+func (c *command) endedFor() bool { return c.ctx.Err() != nil || c.j.endedBy() != nil }
+
+// pid1Error is the error of a step of PID 1's.
+func (j *Jail) pid1Error(err error) error {
+	se, ok := errors.AsType[*pid1.StartError](err)
+	if !ok {
+		return err
 	}
 	e := &jailer.Error{
 		Code: jailer.CodeIsolationUnavailable, Reason: "pid1." + se.Stage.String(),
@@ -56,7 +74,7 @@ func (r *run) commandError(err error) error {
 	switch {
 	case se.Stage == pid1.StageAppArmor || se.Stage == pid1.StageStack:
 		e.Hint = labelHint
-	case r.armor && (se.Errno == unix.EPERM || se.Errno == unix.EACCES):
+	case j.armor && (se.Errno == unix.EPERM || se.Errno == unix.EACCES):
 		e.Hint = "is the loaded AppArmor profile this program's? `jailer apparmor status` tells, and `jailer apparmor load` replaces it"
 	}
 	return e

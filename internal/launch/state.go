@@ -7,27 +7,42 @@ import (
 	"github.com/jailer-project/jailer/internal/state"
 )
 
+// reapAtStart is how many dead jails a start removes.
+const reapAtStart = 2
+
 // Step 5: the state directory, the lock, the record, renamed in whole.
-func (r *run) makeState() error {
-	dir, err := state.Open(r.o.StateDir, r.o.XDGRuntimeDir)
+func (j *Jail) makeState() error {
+	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)
 	if err != nil {
 		return noState(err)
 	}
 	if dir.Hint != "" {
-		r.log.Debug(dir.Hint)
+		j.log.Debug(dir.Hint)
 	}
-	if r.ids.owned {
-		if err := r.takeUID(); err != nil {
+	// What a crash left goes with the next start, if there is little of it; `jailer gc`
+	// has the time for all.
+	for _, l := range dir.ReapSome(j.ctx, reapAtStart) {
+		j.log.Info("removed what a crash left", "id", l.ID, "err", l.Err)
+	}
+	if j.ids.owned {
+		if err := j.takeUID(); err != nil {
 			return err
 		}
 	}
-	if err := r.openTrail(dir); err != nil {
+	if err := j.openTrail(dir); err != nil {
 		return err
 	}
-	rec := state.Record{ID: r.o.ID, CreatedAt: r.o.Began.UTC(), HostUID: int(r.ids.uid), Events: r.trail.ref}
-	if r.base != nil {
-		r.cgroupName = dir.CgroupName(r.o.ID)
-		rec.Cgroups = r.base.Plan(r.cgroupName)
+	rec := state.Record{ID: j.o.ID, CreatedAt: j.o.Began.UTC(), HostUID: int(j.ids.uid), Events: j.trail.ref}
+	if j.base != nil {
+		j.cgroupName = dir.CgroupName(j.o.ID)
+		rec.Cgroups = j.base.Plan(j.cgroupName)
+	}
+	if j.only == nil {
+		l := j.plan.Limits
+		rec.Session = &state.SessionInfo{
+			TTLMs: l.TTL.Milliseconds(), IdleMs: l.Idle.Milliseconds(),
+			Profile: j.plan.Profile, Tenant: j.plan.Tenant, Labels: j.plan.Labels,
+		}
 	}
 	s, err := dir.Create(rec)
 	if errors.Is(err, state.ErrExists) {
@@ -39,20 +54,20 @@ func (r *run) makeState() error {
 	if err != nil {
 		return noState(err)
 	}
-	r.session = s
-	r.later(r.closeSession)
-	return r.recordCreated()
+	j.session = s
+	j.later(j.closeSession)
+	return j.recordCreated()
 }
 
 // closeSession undoes makeState, when all that came later is undone. The record of
 // a session that is not at its end stays, for gc: where something of it is left, or
 // an event is missing.
-func (r *run) closeSession() error {
-	if err := r.recordEnd(); err != nil || r.leaked() {
-		r.session.Abandon()
+func (j *Jail) closeSession() error {
+	if err := j.recordEnd(); err != nil || j.leaked() {
+		j.session.Abandon()
 		return err
 	}
-	return r.session.Remove()
+	return j.session.Remove()
 }
 
 func noState(err error) error {

@@ -15,7 +15,7 @@ const rangeSize = host.RangeSize
 
 // subordinateIDs takes the caller's first range of /etc/subuid and /etc/subgid
 // (subuid(5)). newuidmap checks it again; it is read here to say what is missing.
-func (r *run) subordinateIDs() error {
+func (j *Jail) subordinateIDs() error {
 	uid, err := firstRange("/etc/subuid")
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (r *run) subordinateIDs() error {
 	if f := host.Here().Helpers(); f.State != host.Yes {
 		return refusal(&f)
 	}
-	r.ids.subUID, r.ids.subGID, r.ids.n = uid, gid, rangeSize
+	j.ids.subUID, j.ids.subGID, j.ids.n = uid, gid, rangeSize
 	return nil
 }
 

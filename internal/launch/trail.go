@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
@@ -16,15 +18,18 @@ import (
 // trail is what a run leaves in the event log. What was written there decides what
 // is still owed, so that each start has one end, whatever fails in between.
 type trail struct {
-	log              *audit.Log // nil: it can't be written, and the policy lets the run go on
-	subject          audit.Subject
-	ref              *audit.Ref // for gc
-	created, started bool
+	log     *audit.Log // nil: it can't be written, and the policy lets the run go on
+	subject audit.Subject
+	ref     *audit.Ref // for gc
+	created bool
+
+	mu     sync.Mutex // one writer at a time, of the commands of a session
+	marked int        // lines beside the record
 }
 
 // openLog opens the event log of the policy, or that of the state directory.
-func (r *run) openLog(dir *state.Dir) (*audit.Log, error) {
-	path := r.o.Policy.Events.Path
+func (j *Jail) openLog(dir *state.Dir) (*audit.Log, error) {
+	path := j.o.Policy.Events.Path
 	if path == "" {
 		var err error
 		if path, err = dir.EventsPath(); err != nil {
@@ -38,74 +43,105 @@ func (r *run) openLog(dir *state.Dir) (*audit.Log, error) {
 
 // lost is what comes of an event that could not be written: an error, or, where
 // the policy says so, a warning.
-func (r *run) lost(err error) error {
-	if err == nil || r.o.Policy.Events.OnError != policy.SinkLog {
+func (j *Jail) lost(err error) error {
+	if err == nil || j.o.Policy.Events.OnError != policy.SinkLog {
 		return err
 	}
-	r.warn(err)
+	j.warn(err)
 	return nil
 }
 
-func (r *run) warn(err error) {
-	r.log.Warn("event lost", "err", err)
-	if r.o.Warn != nil {
-		r.o.Warn("an event is lost: " + err.Error())
+func (j *Jail) warn(err error) {
+	j.log.Warn("event lost", "err", err)
+	if j.o.Warn != nil {
+		j.o.Warn("an event is lost: " + err.Error())
 	}
 }
 
 // openTrail comes before anything of the jail is made: a run that can't be recorded
 // is refused here.
-func (r *run) openTrail(dir *state.Dir) error {
-	r.trail.subject = audit.Subject{
-		SessionID: r.o.ID, Tenant: r.plan.Tenant, Labels: r.plan.Labels, UID: os.Getuid(),
+func (j *Jail) openTrail(dir *state.Dir) error {
+	j.trail.subject = audit.Subject{
+		SessionID: j.o.ID, Tenant: j.plan.Tenant, Labels: j.plan.Labels, UID: os.Getuid(),
 	}
-	log, err := r.openLog(dir)
+	log, err := j.openLog(dir)
 	if err != nil {
-		return r.lost(err)
+		return j.lost(err)
 	}
-	ref := log.Ref(r.trail.subject)
-	ref.MayLose = r.o.Policy.Events.OnError == policy.SinkLog
-	r.trail.log, r.trail.ref = log, &ref
+	ref := log.Ref(j.trail.subject)
+	ref.MayLose = j.o.Policy.Events.OnError == policy.SinkLog
+	j.trail.log, j.trail.ref = log, &ref
 	return nil
 }
 
-// record writes events of this session. done is set when they are in the log.
-func (r *run) record(done *bool, events ...audit.Event) error {
-	if r.trail.log == nil || len(events) == 0 {
+// record writes events of this session, and calls done when they are in the log.
+func (j *Jail) record(wait patience, done func(), events ...audit.Event) error {
+	if j.trail.log == nil || len(events) == 0 {
 		return nil
 	}
 	for i := range events {
-		events[i].Subject = r.trail.subject
+		events[i].Subject = j.trail.subject
 	}
-	ctx, stop := r.patience()
+	j.trail.mu.Lock()
+	defer j.trail.mu.Unlock()
+	ctx, stop := wait()
 	defer stop()
-	err := r.trail.log.Append(ctx, events...)
-	if errors.Is(err, audit.ErrLocked) && !r.over() && r.aborted.Load() != nil {
-		return r.setupError(err) // whatever may be lost, the caller wants no run
+	err := j.trail.log.Append(ctx, events...)
+	if errors.Is(err, audit.ErrLocked) && !j.over() && j.aborted.Load() != nil {
+		return j.setupError(err) // whatever may be lost, the caller wants no run
 	}
-	*done = err == nil
 	if err == nil {
-		err = r.marked(r.session.Marks().Add(events...))
+		done()
+		err = j.markError(j.mark(events))
 	}
-	return r.lost(err)
+	return j.lost(err)
 }
 
-// over: nothing is left that a signal could end, but the wait.
-func (r *run) over() bool { return r.plan == nil || r.refusal != nil || !r.endedAt.IsZero() }
+// mark notes what the log has taken. The marks of a session with many commands are
+// written anew now and then, as those of commands that are over say nothing.
+func (j *Jail) mark(events []audit.Event) error {
+	marks := j.session.Marks()
+	j.trail.marked += len(events)
+	if j.trail.marked < marksMost {
+		return marks.Add(events...)
+	}
+	now := []audit.Event{{Type: audit.SessionCreated}}
+	j.mu.Lock()
+	for c := range j.running {
+		if c.recorded.Load() {
+			now = append(now, audit.Event{Type: c.startType(), ExecID: c.execID()})
+		}
+	}
+	j.mu.Unlock()
+	now = append(now, events...)
+	j.trail.marked = len(now)
+	return marks.Replace(now...)
+}
 
-// patience bounds the wait for other writers of the log. What ends the set-up ends
-// it; after the command one signal does, as gc can write what is missing.
-func (r *run) patience() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+// marksMost bounds the marks, in lines; far below what a reader of them takes.
+const marksMost = 1000
+
+// over: nothing is left that a signal could end, but the wait.
+func (j *Jail) over() bool {
+	return j.plan == nil || j.refusal != nil || j.only == nil && j.endedBy() != nil || j.only != nil && !j.only.endedAt.IsZero()
+}
+
+// patience bounds the wait for other writers of the log.
+type patience func() (context.Context, func())
+
+// setupPatience: what ends the set-up ends it; after the command one signal does, as
+// gc can write what is missing.
+func (j *Jail) setupPatience() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(j.ctx))
 	done, ended := make(chan struct{}), make(chan struct{})
-	watched, over := r.watched, r.over()
+	watched, over := j.watched, j.over()
 	go func() {
 		defer close(ended)
 		defer cancel()
 		switch {
 		case over:
 			select {
-			case <-r.o.Signals:
+			case <-j.o.Signals:
 			case <-done:
 			}
 		case watched != nil: // the watch over the set-up has the signals
@@ -114,8 +150,8 @@ func (r *run) patience() (context.Context, func()) {
 			case <-done:
 			}
 		default:
-			if why := r.untilAborted(done); why != nil {
-				r.aborted.Store(why)
+			if why := j.untilAborted(done); why != nil {
+				j.aborted.Store(why)
 			}
 		}
 	}()
@@ -125,10 +161,25 @@ func (r *run) patience() (context.Context, func()) {
 	}
 }
 
-// marked is the error of a mark: without it a log that is moved away later would
+// logWait bounds the wait in a session, which must come to its end in time.
+const logWait = 10 * time.Second
+
+func sessionPatience() (context.Context, func()) {
+	return context.WithTimeout(context.Background(), logWait)
+}
+
+// patience is that of the one who records for the jail.
+func (j *Jail) patience() patience {
+	if j.only == nil && j.settledNow {
+		return sessionPatience
+	}
+	return j.setupPatience
+}
+
+// markError is the error of a mark: without it a log that is moved away later would
 // leave gc in the dark.
-func (r *run) marked(err error) error {
-	if err == nil || r.over() { // at the end the directory goes next
+func (j *Jail) markError(err error) error {
+	if err == nil || j.over() { // at the end the directory goes next
 		return nil
 	}
 	e := asError(noState(err))
@@ -136,102 +187,87 @@ func (r *run) marked(err error) error {
 	return e
 }
 
-func (r *run) recordCreated() error {
-	return r.record(&r.trail.created, audit.Event{Type: audit.SessionCreated, Data: audit.Created{
-		Profile: r.plan.Profile, Rootfs: r.plan.Rootfs.Name, HostUID: r.ids.uid,
+func (j *Jail) recordCreated() error {
+	return j.record(j.patience(), func() { j.trail.created = true }, audit.Event{Type: audit.SessionCreated, Data: audit.Created{
+		Profile: j.plan.Profile, Rootfs: j.plan.Rootfs.Name, HostUID: j.ids.uid,
 	}})
-}
-
-// recordStarted comes before PID 1 is told what to run. That the command then
-// can't be started is in its end.
-func (r *run) recordStarted() error {
-	return r.record(&r.trail.started, audit.Event{Type: audit.ExecStarted, ExecID: execID})
 }
 
 // recordRefusal keeps why the command never ran, and writes what the policy
 // refused: nothing was made, and no session is there to tell of it.
-func (r *run) recordRefusal(err error) error {
-	r.refusal = asError(err)
-	if r.refusal.Code != jailer.CodePolicyDenied || r.session != nil {
+func (j *Jail) recordRefusal(err error) error {
+	j.refusal = asError(err)
+	if j.refusal.Code != jailer.CodePolicyDenied || j.session != nil {
 		return nil
 	}
-	s := audit.Subject{Tenant: r.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid()}
-	if r.request != nil {
-		s.Tenant = cmp.Or(s.Tenant, r.request.Tenant)
-		maps.Copy(s.Labels, r.request.Labels)
+	s := audit.Subject{Tenant: j.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid()}
+	if j.request != nil {
+		s.Tenant = cmp.Or(s.Tenant, j.request.Tenant)
+		maps.Copy(s.Labels, j.request.Labels)
 	}
-	maps.Copy(s.Labels, r.o.Overrides.Labels)
-	dir, err := state.Open(r.o.StateDir, r.o.XDGRuntimeDir)
+	maps.Copy(s.Labels, j.o.Overrides.Labels)
+	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)
 	if err != nil {
-		return r.lost(noState(err))
+		return j.lost(noState(err))
 	}
-	log, err := r.openLog(dir)
+	log, err := j.openLog(dir)
 	if err == nil {
-		ctx, stop := r.patience()
+		ctx, stop := j.setupPatience()
 		defer stop()
 		err = log.Append(ctx, audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{
-			Failure: *audit.FailureOf(r.refusal), Field: r.refusal.Path,
+			Failure: *audit.FailureOf(j.refusal), Field: j.refusal.Path,
 		}})
 	}
-	return r.lost(err)
+	return j.lost(err)
 }
 
 // recordEnd writes the end of everything that the log knows the beginning of.
-func (r *run) recordEnd() error {
+func (j *Jail) recordEnd() error {
 	var events []audit.Event
-	if r.trail.started {
-		events = r.execEnd()
+	if j.only != nil && j.only.recorded.Load() {
+		events = j.only.endEvents()
 	}
 	switch {
-	case r.leaked():
+	case j.leaked():
 		events = append(events, audit.Event{Type: audit.SessionLeaked})
-	case r.trail.created:
-		events = append(events, audit.Event{Type: audit.SessionDestroyed, Data: audit.Destroyed{Reason: r.reason()}})
+	case j.trail.created:
+		events = append(events, audit.Event{Type: audit.SessionDestroyed, Data: audit.Destroyed{Reason: j.reason()}})
 	}
-	if r.trail.log != nil && len(events) > 0 {
-		if err := r.session.Marks().Ended(); err != nil {
-			r.log.Debug("the end is not marked", "err", err) // gc will say that the launcher was lost
+	if j.trail.log != nil && len(events) > 0 {
+		if err := j.session.Marks().Ended(); err != nil {
+			j.log.Debug("the end is not marked", "err", err) // gc will say that the launcher was lost
 		}
 	}
-	var done bool
-	err := r.record(&done, events...)
+	err := j.record(j.patience(), func() {}, events...)
 	var e *jailer.Error
 	if errors.As(err, &e) {
 		e.Hint += "; then `jailer gc` writes what is missing"
-		if r.refusal == nil {
-			r.fail(e)
+		if j.refusal == nil {
+			j.fail(e)
 		}
 	}
 	return err
 }
 
-// execEnd are the events of the command's end.
-func (r *run) execEnd() []audit.Event {
-	if r.endedAt.IsZero() {
-		e := r.refusal
-		if e == nil {
-			e = &jailer.Error{Code: jailer.CodeInternal}
-		}
-		return []audit.Event{{Type: audit.ExecFinished, ExecID: execID, Data: audit.Finished{Error: audit.FailureOf(e)}}}
+// fail records the first thing that went wrong after a command had run.
+func (j *Jail) fail(e *jailer.Error) {
+	j.log.Error("after the run", "op", e.Op, "err", e)
+	if j.failure == nil {
+		j.failure = e
 	}
-	res := r.summary()
-	var events []audit.Event
-	for _, l := range res.LimitsHit {
-		ended := res.Limit != nil && l == string(*res.Limit)
-		events = append(events, audit.Event{Type: audit.LimitExceeded, ExecID: execID, Data: audit.Exceeded{Limit: l, Ended: ended}})
-	}
-	return append(events, audit.Event{Type: audit.ExecFinished, ExecID: execID, Data: audit.FinishedBy(res)})
 }
 
 // reason is why the session was destroyed.
-func (r *run) reason() audit.Reason {
-	switch a := r.aborted.Load(); {
-	case r.endedAt.IsZero() && a != nil:
-		return a.reason
-	case r.endedAt.IsZero() || r.failure != nil:
-		return audit.Failed
-	case r.cause.reason != "":
-		return r.cause.reason
+func (j *Jail) reason() audit.Reason {
+	a, c := j.aborted.Load(), j.only
+	if end := j.endedBy(); end != nil {
+		return cmp.Or(end.reason, audit.Requested)
 	}
-	return audit.Requested
+	switch {
+	case (c == nil || c.endedAt.IsZero()) && a != nil:
+		return a.reason
+	case c == nil || c.endedAt.IsZero() || c.failure != nil || j.failure != nil:
+		return audit.Failed
+	}
+	return cmp.Or(c.cause.reason, audit.Requested)
 }

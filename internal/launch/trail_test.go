@@ -35,7 +35,8 @@ func TestReason(t *testing.T) {
 		"expired before":              {abort: &abort{"", audit.TTL}, want: audit.TTL},
 		"interrupted before":          {abort: &abort{"", audit.Requested}, want: audit.Requested},
 	} {
-		r := &run{endedAt: c.ended, cause: c.cause, failure: c.failure}
+		r := new(Jail)
+		r.only = &command{j: r, endedAt: c.ended, cause: c.cause, failure: c.failure}
 		if c.abort != nil {
 			r.aborted.Store(c.abort)
 		}
@@ -78,11 +79,12 @@ func TestLockedLogIsNotWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			signals := make(chan os.Signal, 2)
-			r := newRun(t.Context(), Options{Signals: signals, Policy: &policy.Policy{Events: policy.Events{OnError: c.onError}}})
+			r := newJail(t.Context(), Options{Signals: signals, Policy: &policy.Policy{Events: policy.Events{OnError: c.onError}}})
 			r.plan, r.trail.log = &policy.Plan{}, log
+			r.only = r.newCommand(t.Context(), Command{})
 			r.plan.Limits.TTL = c.ttl
 			if c.ended {
-				r.endedAt = time.Now()
+				r.only.endedAt = time.Now()
 			}
 			if c.watched {
 				defer r.watchSetup()()
@@ -91,7 +93,7 @@ func TestLockedLogIsNotWaitedFor(t *testing.T) {
 				signals <- unix.SIGTERM
 			}
 			began, done := time.Now(), false
-			err := r.record(&done, audit.Event{Type: audit.ExecStarted})
+			err := r.record(r.patience(), func() { done = true }, audit.Event{Type: audit.ExecStarted})
 			e, ok := errors.AsType[*jailer.Error](err)
 			if !ok || e.Reason != c.want || done || time.Since(began) > 3*time.Second {
 				t.Errorf("%v after %v, want %s", err, time.Since(began), c.want)

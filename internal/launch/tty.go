@@ -26,40 +26,40 @@ type TTY struct {
 	Release func()
 }
 
-// takeTerminal receives our end from PID 1.
-func (r *run) takeTerminal(master *os.File) {
-	r.master = master
-	r.later(func() error { master.Close(); return nil }) // closed already after a whole run
-}
-
 // openTerminal begins to read the job's terminal, and to type on it. It comes
 // after OnStart, in which the caller's own terminal was made ready for both. The
 // command runs already: what goes wrong here ends it, and is told in its result.
-func (r *run) openTerminal() {
-	if r.o.TTY == nil {
+func (c *command) openTerminal() {
+	if c.o.TTY == nil {
 		return
 	}
-	in, err := duplicate(r.master)
-	out, err2 := duplicate(r.master)
-	if out == nil {
-		out = r.master
+	if e := c.o.Streams; e != nil {
+		e.Master(c.master) // the other's from here on
+		c.master = nil
+		return
 	}
-	r.stdout = r.read(out, r.o.Stdout)
-	ctx, cancel := context.WithCancel(r.ctx)
+	in, err := duplicate(c.master)
+	out, err2 := duplicate(c.master)
+	if out == nil {
+		out = c.master
+	}
+	c.stdout = c.read(out, c.o.Stdout)
+	ctx, cancel := context.WithCancel(c.ctx)
 	if err := errors.Join(err, err2); err == nil {
-		stream.Feed(ctx, terminal.Typed(ctx, r.input()), in)
+		stream.Feed(ctx, terminal.Typed(ctx, c.input()), in)
 	} else {
 		closeAll([]*os.File{in}) // else the job would keep its terminal when we let go
-		r.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Reason: "host.resources", Err: err})
-		r.stop(causeAborted)
+		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Reason: "host.resources", Err: err})
+		c.stop(causeAborted)
 	}
+	master := c.master
 	go func() {
 		// Nobody reads it any more. Where the job still lives (the reader of our
 		// own output has gone), the end of our side hangs it up, as SIGPIPE would
 		// end it in a pipeline.
-		<-r.stdout.Done()
+		<-c.stdout.Done()
 		cancel()
-		r.master.Close()
+		master.Close()
 	}()
 }
 
@@ -80,20 +80,20 @@ func duplicate(f *os.File) (*os.File, error) {
 }
 
 // resizes is the channel of new sizes, nil where there are none.
-func (r *run) resizes() <-chan terminal.Size {
-	if r.o.TTY == nil {
+func (c *command) resizes() <-chan terminal.Size {
+	if c.o.TTY == nil || c.o.Streams != nil {
 		return nil
 	}
-	return r.o.TTY.Resize
+	return c.o.TTY.Resize
 }
 
-func (r *run) resize(s terminal.Size) {
-	if err := terminal.Resize(r.master, s); err != nil {
-		r.log.Debug("terminal not resized", "size", s.String(), "err", err)
+func (c *command) resize(s terminal.Size) {
+	if err := terminal.Resize(c.master, s); err != nil {
+		c.j.log.Debug("terminal not resized", "size", s.String(), "err", err)
 		return
 	}
-	if r.o.TTY.Resized != nil {
-		r.o.TTY.Resized(s)
+	if c.o.TTY.Resized != nil {
+		c.o.TTY.Resized(s)
 	}
 }
 

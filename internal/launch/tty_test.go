@@ -17,8 +17,9 @@ import (
 // The host may have no terminal left; that says nothing about its isolation, and the
 // next try may find one.
 func TestNoTerminalLeft(t *testing.T) {
-	r := newRun(t.Context(), Options{})
-	r.plan = &policy.Plan{Argv: []string{"true"}}
+	r := newJail(t.Context(), Options{})
+	cmd := r.newCommand(t.Context(), Command{})
+	cmd.plan = &policy.Plan{Argv: []string{"true"}}
 	for _, c := range []struct {
 		errno     unix.Errno
 		code      jailer.Code
@@ -28,7 +29,7 @@ func TestNoTerminalLeft(t *testing.T) {
 		{unix.ENOSPC, jailer.CodeInternal, "host.resources", true},
 		{unix.EACCES, jailer.CodeIsolationUnavailable, "pid1.terminal", false},
 	} {
-		err := r.commandError(&pid1.StartError{Stage: pid1.StageTerminal, Errno: c.errno})
+		err := cmd.commandError(&pid1.StartError{Stage: pid1.StageTerminal, Errno: c.errno})
 		e, ok := errors.AsType[*jailer.Error](err)
 		if !ok || e.Code != c.code || e.Reason != c.reason || e.Retryable != c.retryable || e.Hint == "" {
 			t.Errorf("%v: %+v", c.errno, err)
@@ -47,11 +48,9 @@ func TestTerminalKind(t *testing.T) {
 		{"terminal", &TTY{Size: terminal.Default, Type: "vt100"}, nil, "TERM=vt100"},
 		{"given", &TTY{Size: terminal.Default, Type: "vt100"}, []string{"TERM=dumb"}, "TERM=dumb"},
 	} {
-		r := newRun(t.Context(), Options{TTY: c.tty})
-		r.plan = &policy.Plan{Env: c.env}
-		got := ""
-		if i := slices.IndexFunc(r.environment(), func(kv string) bool { return kv[:5] == "TERM=" }); i >= 0 {
-			got = r.environment()[i]
+		env, got := environment(&policy.Plan{Env: c.env}, c.tty), ""
+		if i := slices.IndexFunc(env, func(kv string) bool { return kv[:5] == "TERM=" }); i >= 0 {
+			got = env[i]
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

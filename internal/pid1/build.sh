@@ -15,9 +15,9 @@ cc=${CC:-cc}
 $cc -std=gnu11 -Os -static -no-pie -nostdlib -ffreestanding \
 	-Wall -Wextra -Werror -Wconversion -Wshadow -Wno-sign-conversion \
 	-fno-pie -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables \
-	-fno-tree-loop-distribute-patterns -fwrapv -fno-strict-aliasing \
+	-fno-tree-loop-distribute-patterns -fno-ident -fwrapv -fno-strict-aliasing \
 	-Wl,-z,noexecstack -Wl,-z,noseparate-code -Wl,--build-id=none -Wl,--gc-sections -s \
-	-o "$out.tmp" "$src/pid1.c" "$src/job.c" "$src/exec.c" "$src/proc.c" "$src/terminal.c" "$src/apparmor.c" "$src/payload.c" "$src/mem.c"
+	-o "$out.tmp" "$src"/*.c
 chmod 0755 "$out.tmp"
 printf %s "$(sha256sum <"$out.tmp" | cut -d' ' -f1)" >"${out%.bin}.sum"
 mv "$out.tmp" "$out"

@@ -5,6 +5,7 @@ package pid1
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,8 +81,7 @@ func TestCgroupV1(t *testing.T) {
 
 	p := sh("cat /proc/self/cgroup; n=0; while [ $n -lt 9 ]; do sleep 100 & n=$((n+1)); echo n$n; done")
 	p.Flags |= UnshareCgroupNS
-	p.CgroupProcs = []int{5}
-	r, out := run(t, p, options{extra: []*os.File{procs}})
+	r, out := run(t, p, options{files: []*os.File{procs}})
 	if !strings.Contains(out, "n4") || strings.Contains(out, "n5") || r.Leftover != 4 {
 		t.Errorf("pids.max 5 held %d: %q", r.Leftover, out)
 	}
@@ -92,13 +92,34 @@ func TestCgroupV1(t *testing.T) {
 	}
 	// A directory opened instead: the write fails, nothing runs.
 	d := open(t, dir, os.O_RDONLY)
-	if r := runFails(t, p, options{extra: []*os.File{d}}); r.Stage != StageCgroup || r.Detail != 0 {
+	if r := runFails(t, p, options{files: []*os.File{d}}); r.Stage != StageCgroup || r.Detail != 0 {
 		t.Errorf("%v", r.Err())
 	}
 	// The second of two: which one is in the report.
-	p.CgroupProcs = []int{5, 6}
-	if r := runFails(t, p, options{extra: []*os.File{procs, d}}); r.Stage != StageCgroup || r.Detail != 1 {
+	if r := runFails(t, p, options{files: []*os.File{procs, d}}); r.Stage != StageCgroup || r.Detail != 1 {
 		t.Errorf("%v, detail %d", r.Err(), r.Detail)
+	}
+}
+
+// Two jobs of one PID 1, each in cgroups of its own.
+func TestCgroupV1SideBySide(t *testing.T) {
+	dir := testCgroup(t, "/sys/fs/cgroup/pids", unix.CGROUP_SUPER_MAGIC, "1", "2")
+	j := ready(t, options{})
+	outs := map[uint32]*os.File{}
+	for n := uint32(1); n <= 2; n++ {
+		write(t, filepath.Join(dir, fmt.Sprint(n), "pids.max"), fmt.Sprint(3*n))
+		procs := open(t, filepath.Join(dir, fmt.Sprint(n), "cgroup.procs"), os.O_WRONLY)
+		p := sh("n=0; while [ $n -lt 9 ]; do sleep 5 & n=$((n+1)); echo n$n; done")
+		p.Flags |= UnshareCgroupNS
+		outs[n] = j.stream(t, n, p, procs)
+	}
+	for n := range j.ends(t, 2) {
+		out := make([]byte, 100) // what it forked holds the pipe for long
+		got, err := outs[n].Read(out)
+		text := string(out[:got])
+		if err != nil || !strings.Contains(text, fmt.Sprintf("n%d\n", 3*n-1)) || strings.Contains(text, fmt.Sprintf("n%d\n", 3*n)) {
+			t.Errorf("pids.max %d: %q, %v", 3*n, text, err)
+		}
 	}
 }
 
@@ -113,8 +134,8 @@ func v2() string {
 // On v2 the clone itself puts the job into its cgroup, which is also the root of
 // its cgroup namespace.
 func TestCgroupV2(t *testing.T) {
-	dir := testCgroup(t, v2(), unix.CGROUP2_SUPER_MAGIC, "init", "job")
-	for _, d := range []string{"", "job"} {
+	dir := testCgroup(t, v2(), unix.CGROUP2_SUPER_MAGIC, "init", "job", "next")
+	for _, d := range []string{"", "job", "next"} {
 		if err := os.Chown(filepath.Join(dir, d, "cgroup.procs"), hostUID, hostUID); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +145,7 @@ func TestCgroupV2(t *testing.T) {
 
 	p := sh("grep ^0: /proc/self/cgroup /proc/1/cgroup; ls /proc/self/fd; echo ready; exec sleep 100")
 	p.Flags |= NewCgroup | IntoCgroup
-	p.CgroupDir = 5
-	o := options{extra: []*os.File{jobDir}, cgroup: init}
+	o := options{files: []*os.File{jobDir}, cgroup: init}
 	j := start(t, p, o)
 	j.next(t, Started)
 	b, err := os.ReadFile(filepath.Join(dir, "job/cgroup.procs"))
@@ -145,6 +165,28 @@ func TestCgroupV2(t *testing.T) {
 		t.Errorf("the job holds a descriptor: %q", out)
 	}
 
+	// Two of one PID 1 in the same cgroup, and between them some that fail. It is not
+	// the one above: into a cgroup that was ever killed by cgroup.kill, Linux from 6.15
+	// on clones nothing that lives (cgroup_post_fork compares the target's kill_seq with
+	// that of the parent's cgroup).
+	next := open(t, filepath.Join(dir, "next"), unix.O_PATH|unix.O_DIRECTORY)
+	j = ready(t, o)
+	quick := sh("grep ^0: /proc/self/cgroup")
+	quick.Flags |= NewCgroup | IntoCgroup
+	for n := uint32(1); n <= 2; n++ {
+		r := j.stream(t, n, quick, next)
+		j.want(t, n, Started)
+		j.want(t, n, Exited)
+		if got, err := io.ReadAll(r); err != nil || string(got) != "0::/\n" {
+			t.Errorf("%q, %v", got, err)
+		}
+		j.stream(t, n, quick, j.stdin)
+		if r := j.want(t, n, Failed); r.Stage != StageClone || r.Errno != syscall.EBADF {
+			t.Errorf("%v", r.Err())
+		}
+		j.alive(t, n)
+	}
+
 	// Not permitted: the errno of the kernel, and nothing runs.
 	if err := os.Chown(filepath.Join(dir, "job/cgroup.procs"), 0, 0); err != nil {
 		t.Fatal(err)
@@ -158,7 +200,7 @@ func TestCgroupV2(t *testing.T) {
 func TestRange(t *testing.T) {
 	need.Root(t)
 	p := sh("id; grep -E '^(Uid|Gid|Groups|CapEff|CapBnd)' /proc/self/status; cat /proc/self/uid_map; kill -0 1 || echo no kill; (: >/proc/1/oom_score_adj) || echo no oom; echo ready; exec sleep 100")
-	p.Flags = SetIDs | RequirePDeathSig
+	p.Flags = SetIDs
 	p.UIDMap, p.GIDMap = "1000 1000 1", "1000 1000 1"
 	j := start(t, p, options{ids: true})
 	j.next(t, Started)

@@ -21,23 +21,46 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-// full uses every record.
+// full uses every record that a job without AppArmor can have.
 func full() Payload {
 	p := sh("echo ran")
-	p.Flags = SetgroupsDeny | IntoCgroup | NewCgroup
-	p.CgroupDir, p.CgroupProcs = 5, []int{6, 7}
+	p.Flags = SetgroupsDeny | IntoCgroup | NewCgroup | stdio
 	p.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 8, 8}, {unix.RLIMIT_CORE, 0, unix.RLIM_INFINITY}}
 	p.Affinity = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 	return p
 }
 
+// fullCgroup is how many descriptors full has after the job's three.
+const fullCgroup = 3
+
 func body(t testing.TB, p Payload) []byte {
 	t.Helper()
-	b, err := p.Encode()
+	b, err := p.encode(fullCgroup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b[headerLen:]
+	return b
+}
+
+// plain is a body without cgroups.
+func plain(t testing.TB, p Payload) []byte {
+	t.Helper()
+	p.Flags |= stdio
+	b, err := p.encode(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// setup is a whole SETUP.
+func setup(t testing.TB, s Setup) []byte {
+	t.Helper()
+	b, err := s.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func withHeader(b []byte) []byte {
@@ -47,7 +70,27 @@ func withHeader(b []byte) []byte {
 	return append(h, b...)
 }
 
-// alone runs the program as an ordinary process: what it accepts ends with
+// refused sends a body with n descriptors of no use as another job of a PID 1 that
+// lives on, and wants it to fail. What the parser accepts fails at the clone: the
+// cgroup's directory is none.
+func (j *jail) refused(t *testing.T, b []byte, n int) Report {
+	t.Helper()
+	j.SetReadDeadline(time.Now().Add(need.Time(10 * time.Second)))
+	var files []*os.File
+	for range n {
+		files = append(files, j.stdin)
+	}
+	if err := j.exec(1, b, files); err != nil {
+		t.Fatal(err)
+	}
+	r := j.next(t, Failed)
+	if r.Job != 1 || r.PID != 0 {
+		t.Fatalf("%+v", r)
+	}
+	return r
+}
+
+// alone runs the program as an ordinary process: a setup that it accepts ends with
 // StagePID, everything else before.
 func alone(t *testing.T, path string, message []byte) Report {
 	t.Helper()
@@ -97,30 +140,86 @@ func program(t *testing.T) string {
 	return path
 }
 
-func TestPayloadCutShort(t *testing.T) {
-	path, whole := program(t), body(t, full())
-	if r := alone(t, path, withHeader(whole)); r.Stage != StagePID {
-		t.Fatalf("the whole payload: %v, detail %d", r.Err(), r.Detail)
+func TestSetupCutShort(t *testing.T) {
+	path, whole := program(t), setup(t, Setup{RequirePDeathSig, "one (enforce)"})
+	if r := alone(t, path, whole); r.Stage != StagePID {
+		t.Fatalf("the whole setup: %v, detail %d", r.Err(), r.Detail)
 	}
 	for n := range len(whole) {
-		// The stream ends early, and: the header agrees with the shorter body, which
-		// is a payload again once it has a command.
-		if r := alone(t, path, withHeader(whole)[:headerLen+n]); r.Stage != StagePayload {
+		if r := alone(t, path, whole[:n]); r.Stage != StagePayload || r.Errno != syscall.EPROTO {
 			t.Errorf("stream cut at %d: %v", n, r.Err())
 		}
-		if r := alone(t, path, withHeader(whole[:n])); r.Stage != StagePayload && n < bytes.Index(whole, []byte("/bin/sh\x00"))+8 {
+		// The header agrees with the shorter body; the flags alone are whole.
+		if n < headerLen || n == headerLen+12 {
+			continue
+		}
+		if r := alone(t, path, withHeader(whole[headerLen:n])); r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
 			t.Errorf("body cut at %d: %v", n, r.Err())
 		}
 	}
-	for n := range headerLen {
-		if r := alone(t, path, withHeader(whole)[:n]); r.Stage != StagePayload {
-			t.Errorf("header cut at %d: %v", n, r.Err())
+}
+
+func TestSetupRefused(t *testing.T) {
+	path, whole := program(t), setup(t, Setup{RequirePDeathSig, "one (enforce)"})
+	tlv := func(typ uint16, data ...byte) []byte { return appendTLV(nil, typ, data) }
+	for name, b := range map[string][]byte{
+		"doubled flags":         tlv(tlvFlags, 8, 0, 0, 0),
+		"doubled label":         tlv(tlvLabel, 'a', 0),
+		"a record of a payload": tlv(tlvCwd, '/', 0),
+		"unknown type":          tlv(19, 1),
+		"type 0":                tlv(0),
+		"padding":               {tlvLabel, 0, 0, 0, 2, 0, 0, 0, 'a', 0, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := alone(t, path, withHeader(append(bytes.Clone(whole[headerLen:]), b...)))
+			if r.Stage != StagePayload || r.Errno != syscall.EBADMSG || int(r.Detail) != len(whole)-headerLen {
+				t.Errorf("%v, detail %d", r.Err(), r.Detail)
+			}
+		})
+	}
+	for name, s := range map[string]Setup{
+		"a job's flag": {Flags: NoFilter}, "unknown flag": {Flags: 1024},
+		"label with a line end": {Label: "a\n"}, "long label": {Label: strings.Repeat("a", 256)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := alone(t, path, setup(t, s)); r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
+				t.Errorf("%v", r.Err())
+			}
+		})
+	}
+	for name, h := range map[string]struct {
+		off   int
+		v     uint32
+		errno syscall.Errno
+	}{
+		"magic": {0, 1, syscall.EBADMSG}, "version": {4, 1, syscall.EPROTONOSUPPORT}, "size": {8, setupMax + 1, syscall.EMSGSIZE},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bytes.Clone(whole)
+			binary.LittleEndian.PutUint32(b[h.off:], h.v)
+			if r := alone(t, path, b); r.Stage != StagePayload || r.Errno != h.errno {
+				t.Errorf("%v", r.Err())
+			}
+		})
+	}
+}
+
+func TestPayloadCutShort(t *testing.T) {
+	j, whole := ready(t, options{}), body(t, full())
+	if r := j.refused(t, whole, 3+fullCgroup); r.Stage != StageClone {
+		t.Fatalf("the whole payload: %v, detail %d", r.Err(), r.Detail)
+	}
+	// The order agrees with the shorter body, which is a payload again once it has a
+	// command.
+	for n := range bytes.Index(whole, []byte("/bin/sh\x00")) + 8 {
+		if r := j.refused(t, whole[:n], 3+fullCgroup); r.Stage != StagePayload {
+			t.Errorf("body cut at %d: %v", n, r.Err())
 		}
 	}
 }
 
 func TestPayloadRefused(t *testing.T) {
-	path := program(t)
+	j := ready(t, options{})
 	tlv := func(typ uint16, data ...byte) []byte { return appendTLV(nil, typ, data) }
 	for _, c := range []struct {
 		name   string
@@ -138,13 +237,14 @@ func TestPayloadRefused(t *testing.T) {
 		{name: "terminal without rows", append: tlv(tlvTerminal, 80, 0, 0, 0)},
 		{name: "terminal cut short", append: tlv(tlvTerminal, 80, 0, 24)},
 		{name: "doubled terminal", change: func(p *Payload) { p.Cols, p.Rows = 80, 24 }, append: tlv(tlvTerminal, 80, 0, 24, 0)},
-		{name: "label with a line end", append: tlv(tlvLabel, 'a', '\n', 0)},
-		{name: "empty label", append: tlv(tlvStack, 0)},
+		{name: "label of PID 1", append: tlv(tlvLabel, 'a', 0)},
+		{name: "profile with a line end", append: tlv(tlvStack, 'a', '\n', 0)},
+		{name: "empty profile", append: tlv(tlvStack, 0)},
 		{name: "long label", append: tlv(tlvJobLabel, append(bytes.Repeat([]byte{'a'}, 256), 0)...)},
-		{name: "doubled label", change: armored(nil), append: tlv(tlvLabel, 'a', 0)},
+		{name: "doubled profile", change: armored(nil), append: tlv(tlvStack, 'a', 0)},
 		{name: "no profile for the job", change: armored(func(a *AppArmor) { a.Stack = "" })},
 		{name: "no label for the job", change: armored(func(a *AppArmor) { a.JobLabel = "" })},
-		{name: "no label for PID 1", change: armored(func(a *AppArmor) { a.Label = "" })},
+		{name: "no label for PID 1", change: armored(nil)},
 		{name: "reserved field", append: []byte{tlvEnv, 0, 1, 0, 4, 0, 0, 0, 'A', '=', 'b', 0}},
 		{name: "padding", append: []byte{tlvEnv, 0, 0, 0, 3, 0, 0, 0, 'A', '=', 0, 1}},
 		{name: "length beyond the end", append: []byte{tlvEnv, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}},
@@ -154,7 +254,20 @@ func TestPayloadRefused(t *testing.T) {
 		{name: "two NULs", append: tlv(tlvArg, 'a', 0, 'b', 0)},
 		{name: "env without =", append: tlv(tlvEnv, 'A', 0)},
 		{name: "env without name", append: tlv(tlvEnv, '=', 'A', 0)},
-		{name: "flag", change: func(p *Payload) { p.Flags |= 128 }},
+		{name: "flag", change: func(p *Payload) { p.Flags |= 1024 }},
+		{name: "flag of a setup", change: func(p *Payload) { p.Flags |= Once }},
+		{name: "neither stdio nor terminal", change: func(p *Payload) { p.Flags &^= stdio }},
+		{name: "seed with a cwd", change: func(p *Payload) { p.Flags |= Seed; p.Args, p.Env = nil, nil }},
+		{name: "seed with a command", change: func(p *Payload) { p.Flags |= Seed; p.Cwd = ""; p.Env = nil }},
+		{name: "seed with an environment", change: func(p *Payload) { p.Flags |= Seed; p.Cwd, p.Args = "", nil }},
+		{name: "seed on a terminal", change: func(p *Payload) {
+			p.Flags |= Seed
+			p.Cwd, p.Args, p.Env, p.Cols, p.Rows = "", nil, nil, 80, 24
+		}},
+		{name: "seed without stdin", change: func(p *Payload) {
+			p.Flags = p.Flags&^stdio | Seed
+			p.Cwd, p.Args, p.Env = "", nil, nil
+		}},
 		{name: "map with letters", change: func(p *Payload) { p.UIDMap = "0 0 x" }},
 		{name: "empty map", change: func(p *Payload) { p.GIDMap = "" }},
 		{name: "uid -1", change: func(p *Payload) { p.UID = 0xffffffff }},
@@ -167,8 +280,11 @@ func TestPayloadRefused(t *testing.T) {
 		{name: "doubled rlimit", change: func(p *Payload) { p.Rlimits = []Rlimit{{1, 1, 1}, {1, 1, 1}} }},
 		{name: "rlimit 16", change: func(p *Payload) { p.Rlimits = []Rlimit{{16, 1, 1}} }},
 		{name: "affinity of 7 bytes", change: func(p *Payload) { p.Affinity = make([]byte, 7) }},
-		{name: "own descriptor", change: func(p *Payload) { p.CgroupDir = 4 }},
-		{name: "seventeen cgroups", change: func(p *Payload) { p.CgroupProcs = make([]int, 17) }},
+		{name: "a descriptor past the last", append: tlv(tlvCgroupProcs, 7, 0, 0, 0)},
+		{name: "a descriptor twice", append: tlv(tlvCgroupProcs, 5, 0, 0, 0)},
+		{name: "stdin as a cgroup", append: tlv(tlvCgroupProcs, 0, 0, 0, 0)},
+		{name: "place -1", append: tlv(tlvCgroupProcs, 0xff, 0xff, 0xff, 0xff)},
+		{name: "doubled directory", append: tlv(tlvCgroupDir, 3, 0, 0, 0)},
 		{name: "namespace twice", change: func(p *Payload) { p.Flags |= UnshareCgroupNS }},
 		{name: "ids and setgroups", change: func(p *Payload) { p.Flags |= SetIDs }},
 	} {
@@ -178,37 +294,53 @@ func TestPayloadRefused(t *testing.T) {
 				c.change(&p)
 			}
 			b := body(t, p)
-			r := alone(t, path, withHeader(append(b, c.append...)))
+			r := j.refused(t, append(bytes.Clone(b), c.append...), 3+fullCgroup)
 			if r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
 				t.Errorf("%v", r.Err())
 			}
-			if c.append != nil && int(r.Detail) != len(b) {
+			// What is wrong only beside the rest shows at the end.
+			if at := int(r.Detail); c.append != nil && at != len(b) && at != len(b)+len(c.append) {
 				t.Errorf("detail %d, want the offset %d", r.Detail, len(b))
 			}
 		})
 	}
-	whole := withHeader(body(t, full()))
-	for name, h := range map[string]struct {
-		off   int
-		v     uint32
-		errno syscall.Errno
-	}{
-		"magic": {0, 1, syscall.EBADMSG}, "version": {4, 2, syscall.EPROTONOSUPPORT}, "size": {8, bodyMax + 1, syscall.EMSGSIZE},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := bytes.Clone(whole)
-			binary.LittleEndian.PutUint32(b[h.off:], h.v)
-			if r := alone(t, path, b); r.Stage != StagePayload || r.Errno != h.errno {
-				t.Errorf("%v", r.Err())
-			}
-		})
+	t.Run("seventeen cgroups", func(t *testing.T) {
+		p := full()
+		p.Flags &^= IntoCgroup | NewCgroup
+		b, err := p.encode(17)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := j.refused(t, b, 20); r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
+			t.Errorf("%v", r.Err())
+		}
+	})
+	t.Run("directory without its flag", func(t *testing.T) {
+		b := body(t, full())
+		b[8] &^= byte(IntoCgroup) // FLAGS are the first record
+		if r := j.refused(t, b, 3+fullCgroup); r.Stage != StagePayload || int(r.Detail) != len(b) {
+			t.Errorf("%v", r.Err())
+		}
+	})
+	t.Run("size", func(t *testing.T) { // read to its end all the same
+		if r := j.refused(t, make([]byte, bodyMax+1), 0); r.Stage != StagePayload || r.Errno != syscall.EMSGSIZE {
+			t.Errorf("%v", r.Err())
+		}
+	})
+	t.Run("empty", func(t *testing.T) {
+		if r := j.refused(t, nil, 0); r.Stage != StagePayload || r.Errno != syscall.EBADMSG {
+			t.Errorf("%v", r.Err())
+		}
+	})
+	if r := j.refused(t, body(t, full()), 3+fullCgroup); r.Stage != StageClone {
+		t.Errorf("the good payload after them: %v", r.Err())
 	}
 }
 
 // armored asks for AppArmor, with a fault.
 func armored(fault func(*AppArmor)) func(*Payload) {
 	return func(p *Payload) {
-		p.AppArmor = AppArmor{"one (enforce)", "two", "one//&two (enforce)"}
+		p.AppArmor = AppArmor{"two", "one//&two (enforce)"}
 		if fault != nil {
 			fault(&p.AppArmor)
 		}
@@ -224,10 +356,11 @@ func bytesRepeat(b []byte, n int) (r [][]byte) {
 
 // As pid 1, where a job could really run.
 func TestPayloadCutShortInJail(t *testing.T) {
-	b := withHeader(body(t, sh("echo ran")))
-	for _, n := range []int{0, 5, headerLen, headerLen + 8, len(b) / 2, len(b) - 1} {
+	b := plain(t, sh("echo ran"))
+	b = append(order(controlExec, 1, uint32(len(b))), b...)
+	for _, n := range []int{controlLen, controlLen + 8, len(b) / 2, len(b) - 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			j := boot(t, options{})
+			j := ready(t, options{})
 			j.f.Write(b[:n])
 			if rc, err := j.f.SyscallConn(); err == nil {
 				rc.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
@@ -254,13 +387,18 @@ func FuzzPayload(f *testing.F) {
 	p := full()
 	whole := body(f, p)
 	f.Add(whole)
-	f.Add(body(f, sh("exit 0")))
+	f.Add(plain(f, sh("exit 0")))
 	onTerminal := sh("exit 0")
 	onTerminal.Cols, onTerminal.Rows = 80, 24
-	f.Add(body(f, onTerminal))
-	underProfile := sh("exit 0")
-	armored(nil)(&underProfile)
-	f.Add(body(f, underProfile))
+	f.Add(plain(f, onTerminal))
+	inProfile := sh("exit 0")
+	armored(nil)(&inProfile)
+	f.Add(plain(f, inProfile))
+	seed := job()
+	seed.Flags |= Seed
+	seed.Cwd, seed.Env = "", nil
+	f.Add(plain(f, seed))
+	f.Add(setup(f, Setup{Once, "one (enforce)"})[headerLen:])
 	f.Add(whole[:len(whole)/2])
 	f.Add(append(bytes.Clone(whole), 14, 0, 0, 0, 0xfd, 0xff, 0xff, 0xff))
 	h := startHarness(f, bin)

@@ -6,6 +6,8 @@
 // seccomp and handed to the container as a sealed memfd, so that no path of the
 // jail leads to it and nobody, the owner of its uid included, can write it.
 //
-// Descriptors of PID 1: 0-2 the job's stdio, 3 the control socket ([Pair]), 4 its
-// own memfd, from 5 on those that the [Payload] names. The job gets 0-2 only.
+// Descriptors of PID 1: 0-2 open on anything, which it closes; 3 the control socket
+// ([Pair]); 4 its own memfd. After [Conn.Setup] it runs jobs, one after another or
+// side by side ([Conn.Exec]); what a job is given comes with it over the socket. A job
+// has 0-2 only.
 package pid1

@@ -26,6 +26,7 @@ func TestHeader(t *testing.T) {
 	}
 	g := map[string]uint64{
 		"PROTOCOL_MAGIC": magic, "PROTOCOL_VERSION": version, "PROTOCOL_HEADER": headerLen,
+		"PROTOCOL_SETUP_MAX": setupMax, "PROTOCOL_JOBS": MaxJobs,
 		"PROTOCOL_BODY_MAX": bodyMax, "PROTOCOL_REPORT": ReportLen, "PROTOCOL_CONTROL": controlLen,
 		"FD_CONTROL": 3, "FD_SELF": 4,
 		"TLV_FLAGS": tlvFlags, "TLV_UIDMAP": tlvUIDMap, "TLV_GIDMAP": tlvGIDMap, "TLV_UID": tlvUID,
@@ -36,11 +37,14 @@ func TestHeader(t *testing.T) {
 		"FLAG_NEWCGROUP": uint64(NewCgroup), "FLAG_INTO_CGROUP": uint64(IntoCgroup),
 		"FLAG_UNSHARE_CGROUPNS": uint64(UnshareCgroupNS), "FLAG_SETGROUPS_DENY": uint64(SetgroupsDeny),
 		"FLAG_NO_FILTER": uint64(NoFilter), "FLAG_REQUIRE_PDEATHSIG": uint64(RequirePDeathSig),
-		"FLAG_SETIDS":    uint64(SetIDs),
-		"FLAG_ALL":       uint64(NewCgroup | IntoCgroup | UnshareCgroupNS | SetgroupsDeny | NoFilter | RequirePDeathSig | SetIDs),
+		"FLAG_SETIDS": uint64(SetIDs),
+		"FLAG_STDIO":  uint64(stdio), "FLAG_SEED": uint64(Seed), "FLAG_ONCE": uint64(Once),
 		"CONTROL_SIGNAL": controlSignal, "CONTROL_SIGNAL_GROUP": controlSignalGroup, "CONTROL_KILL": controlKill,
+		"CONTROL_EXEC":   controlExec,
 		"REPORT_STARTED": uint64(Started), "REPORT_FAILED": uint64(Failed), "REPORT_EXITED": uint64(Exited),
-		"REPORT_TERMINAL":    uint64(Terminal),
+		"REPORT_TERMINAL": uint64(Terminal), "REPORT_READY": uint64(Ready),
+		"SEED_HEADER": SeedHeader, "SEED_PATH_MAX": SeedPathMax,
+		"SEED_DIR": SeedDir, "SEED_FILE": SeedFile, "SEED_END": SeedEnd,
 		"DETAIL_INTERPRETER": DetailInterpreter, "LEFTOVER_UNKNOWN": LeftoverUnknown,
 		"SPACE_KNOWN": spaceKnown, "SPACE_FULL": spaceFull,
 	}

@@ -52,14 +52,14 @@ func stage() error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("proc: %w", err)
 	}
-	if pts := os.Getenv("PID1_DEVPTS"); pts != "" {
-		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "ptmxmode=0666,mode=0620,max=1"); err != nil {
+	if mode := os.Getenv("PID1_DEVPTS"); mode != "" {
+		if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_RDONLY, "mode=0620,max=1,ptmxmode="+mode); err != nil {
 			return fmt.Errorf("devpts: %w", err)
 		}
-		if pts == "full" {
-			if _, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0); err != nil { // stays open
-				return err
-			}
+	}
+	if size := os.Getenv("PID1_TMPFS"); size != "" {
+		if err := unix.Mount("tmpfs", "/mnt", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size="+size); err != nil {
+			return fmt.Errorf("tmpfs: %w", err)
 		}
 	}
 	keep := []uint{unix.CAP_SETFCAP}
@@ -100,8 +100,10 @@ func stage() error {
 // jail is one PID 1 under test.
 type jail struct {
 	*Conn
-	cmd *exec.Cmd
-	out chan string // what was written, once nobody holds the other end
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File    // for jobs; output waits until all have closed it
+	out    chan string // what was written, once nobody holds the other end
 
 	mu      sync.Mutex
 	written []byte // until now
@@ -136,9 +138,14 @@ type options struct {
 	stage  string     // PID1_STAGE
 	ids    bool       // range mode: two ids are mapped
 	armor  string     // AppArmor profile of PID 1
-	devpts string     // "free" or "full": an instance of its own on /dev/pts, for one terminal
-	extra  []*os.File // descriptors 5…
+	devpts string     // mode of ptmx in an instance of its own on /dev/pts, for one terminal
+	extra  []*os.File // descriptors 5… of PID 1, leaked by who started it
 	cgroup *os.File   // directory that PID 1 starts in (v2)
+	flags  Flags      // of Setup, beside RequirePDeathSig
+	label  string     // of Setup
+	files  []*os.File // Files.Cgroup of the job
+	noStd  bool       // no Files.Stdin …
+	size   string     // of a tmpfs on /mnt
 }
 
 // boot starts PID 1 and sends nothing.
@@ -153,6 +160,10 @@ func boot(t testing.TB, o options) *jail {
 		t.Fatal(err)
 	}
 	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +188,9 @@ func boot(t testing.TB, o options) *jail {
 	if o.devpts != "" {
 		cmd.Env = append(cmd.Env, "PID1_DEVPTS="+o.devpts)
 	}
+	if o.size != "" {
+		cmd.Env = append(cmd.Env, "PID1_TMPFS="+o.size)
+	}
 	root := os.Getuid() == 0
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:                 unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -193,8 +207,7 @@ func boot(t testing.TB, o options) *jail {
 	}
 	child.Close()
 	mem.Close()
-	w.Close()
-	j := &jail{Conn: conn, cmd: cmd, out: make(chan string, 1)}
+	j := &jail{Conn: conn, cmd: cmd, stdin: null, stdout: w, out: make(chan string, 1)}
 	go func() {
 		io.Copy(j, r)
 		r.Close()
@@ -202,6 +215,7 @@ func boot(t testing.TB, o options) *jail {
 	}()
 	t.Cleanup(func() {
 		conn.Close()
+		j.closeOurs()
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
@@ -209,24 +223,54 @@ func boot(t testing.TB, o options) *jail {
 	return j
 }
 
-func start(t *testing.T, p Payload, o options) *jail {
+// ready starts PID 1 and sets it up.
+func ready(t testing.TB, o options) *jail {
 	t.Helper()
 	j := boot(t, o)
-	if err := j.Send(&p); err != nil && !errors.Is(err, syscall.EPIPE) {
+	if err := j.Setup(&Setup{RequirePDeathSig | o.flags, o.label}); err != nil {
 		t.Fatal(err)
+	}
+	if r := j.next(t, Ready); r != (Report{Type: Ready}) {
+		t.Errorf("%+v", r)
 	}
 	return j
 }
 
-// next wants a report of this type.
-func (j *jail) next(t *testing.T, want Type) Report {
+// closeOurs closes our copies of what jobs get.
+func (j *jail) closeOurs() {
+	j.stdin.Close()
+	j.stdout.Close()
+}
+
+func (j *jail) files(o options) Files {
+	if o.noStd {
+		return Files{Cgroup: o.files}
+	}
+	return Files{Stdin: j.stdin, Stdout: j.stdout, Stderr: j.stdout, Cgroup: o.files}
+}
+
+// start is a whole run's beginning: job 1 of a PID 1 that ends with it.
+func start(t *testing.T, p Payload, o options) *jail {
+	t.Helper()
+	o.flags |= Once
+	j := ready(t, o)
+	if err := j.Exec(1, &p, j.files(o)); err != nil && !errors.Is(err, syscall.EPIPE) {
+		t.Fatal(err)
+	}
+	j.closeOurs()
+	return j
+}
+
+// next wants a report of this type, of job 1 or, being ready, of PID 1.
+func (j *jail) next(t testing.TB, want Type) Report {
 	t.Helper()
 	r, err := j.Next()
 	if err != nil {
 		j.cmd.Process.Kill()
+		j.closeOurs()
 		t.Fatalf("report: %v; output %q", err, <-j.out)
 	}
-	if r.Type != want {
+	if r.Type != want || want != Ready && r.Job != 1 && (want != Failed || r.Job != 0) {
 		t.Fatalf("report %+v (%v), want type %d", r, r.Err(), want)
 	}
 	return r
@@ -235,6 +279,7 @@ func (j *jail) next(t *testing.T, want Type) Report {
 // output waits until nobody holds the job's stdout.
 func (j *jail) output(t *testing.T) string {
 	t.Helper()
+	j.closeOurs()
 	select {
 	case s := <-j.out:
 		return s
@@ -305,7 +350,7 @@ func answer(nr uintptr, ret uint32) []byte {
 // job is a payload with the defaults of the tests.
 func job(args ...string) Payload {
 	return Payload{
-		Flags:  SetgroupsDeny | RequirePDeathSig,
+		Flags:  SetgroupsDeny,
 		UIDMap: "1000 0 1", GIDMap: "1000 0 1", UID: 1000, GID: 1000,
 		Umask: 0o022, Cwd: "/", Filters: [][]byte{allowAll},
 		Args: args, Env: []string{"PATH=/usr/bin:/bin"},

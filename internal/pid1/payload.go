@@ -10,8 +10,9 @@ import (
 // The numbers of src/protocol.h.
 const (
 	magic     = 0x314c524a // "JRL1"
-	version   = 1
+	version   = 2
 	headerLen = 12
+	setupMax  = 1024
 	bodyMax   = 8 << 20
 
 	tlvFlags       = 1
@@ -34,28 +35,51 @@ const (
 	tlvJobLabel    = 18
 )
 
-// Flags say how the job is cloned and what its absence would be refused for.
+// Flags of a [Setup] or of a [Payload].
 type Flags uint32
 
 const (
 	// NewCgroup makes the cgroup namespace with the clone: right with IntoCgroup,
 	// whose target becomes its root.
 	NewCgroup Flags = 1
-	// IntoCgroup clones into Payload.CgroupDir (cgroup v2).
+	// IntoCgroup clones into the directory that is first in Files.Cgroup (v2).
 	IntoCgroup Flags = 2
-	// UnshareCgroupNS makes it after the move by Payload.CgroupProcs (v1).
+	// UnshareCgroupNS makes it after the move by the files of Files.Cgroup (v1).
 	UnshareCgroupNS Flags = 4
 	// SetgroupsDeny is needed for the gid map where the jail's user namespace
 	// doesn't deny setgroups itself.
 	SetgroupsDeny Flags = 8
 	// NoFilter permits a payload without a filter.
 	NoFilter Flags = 16
-	// RequirePDeathSig makes PID 1 refuse to start unless its parent's death
+	// RequirePDeathSig makes PID 1 refuse its Setup unless its parent's death
 	// kills it.
 	RequirePDeathSig Flags = 32
 	// SetIDs makes the job's process change to UID and GID and drop its groups (a
 	// range of ids is mapped); without it the map alone must make it so.
 	SetIDs Flags = 64
+	// Seed makes the job's process read frames from its stdin and make the files
+	// that they describe, where another would execute a program.
+	Seed Flags = 256
+	// Once, in a Setup, ends PID 1, and so the jail, with its first job that is
+	// no seed.
+	Once Flags = 512
+
+	// stdio is Exec's own: Files says whether there are any.
+	stdio Flags = 128
+)
+
+// What a seed reads: frames of a header, a path and a file's bytes. The header is
+// SeedHeader bytes, little-endian: type, mode, bytes of the path with its NUL, 0 (32
+// bits each), and the size of the file (64 bits). Paths are absolute in the jail,
+// without ".", ".." and empty names; parents come first; no mode is over 0777. A
+// directory may exist already, a file must not, and no link is followed.
+const (
+	SeedHeader  = 24
+	SeedPathMax = 4096 // with the NUL
+
+	SeedDir  = 1
+	SeedFile = 2
+	SeedEnd  = 3 // the rest of its header is 0, and nothing follows
 )
 
 // Rlimit is one resource limit, set in the job's process alone. Resource is the
@@ -65,53 +89,57 @@ type Rlimit struct {
 	Soft, Hard uint64
 }
 
-// Payload is what PID 1 is told to run. Descriptors are PID 1's numbers, from 5 on.
+// Payload is what PID 1 is told to run.
 type Payload struct {
 	Flags          Flags
 	UIDMap, GIDMap string // text of /proc/PID/uid_map, as "1000 0 1"
 	UID, GID       uint32 // what the job must be inside
-	CgroupDir      int    // with IntoCgroup
-	CgroupProcs    []int  // descriptors of v1 cgroup.procs files
 	Rlimits        []Rlimit
 	Affinity       []byte // CPU mask for sched_setaffinity(2), whole 8-byte words; nil leaves it
 	Umask          uint32
-	Cwd            string   // absolute
+	Cwd            string   // absolute; none for a seed
 	Filters        [][]byte // arrays of struct sock_filter, loaded in this order
-	AppArmor       AppArmor
-	Args           []string // Args[0] is looked for in the PATH of Env if it has no slash
-	Env            []string // K=V
+	AppArmor       AppArmor // none unless PID 1 is confined too, see Setup
+	Args           []string // Args[0] is looked for in the PATH of Env if it has no slash; none for a seed
+	Env            []string // K=V; none for a seed
 
-	// Cols and Rows, both or none, give the job a terminal of its own. The first
-	// report then is Terminal.
+	// Cols and Rows, both or none, give the job a terminal of its own: it controls
+	// the job, and is its stdio too unless Files has one. The first report then is
+	// Terminal.
 	Cols, Rows uint16
 }
 
-// AppArmor is the confinement of PID 1 and the job; all members or none. PID 1
-// refuses to start a job under any other label.
+// AppArmor is the confinement of a job; both members or none. PID 1 refuses to start
+// one under any other label.
 type AppArmor struct {
-	Label    string // PID 1's own, as attr/current shows it: "NAME (MODE)"
-	Stack    string // profile that the job's process adds to it
-	JobLabel string // what then must be the job's
+	Stack    string // profile that the job's process adds to PID 1's own
+	JobLabel string // what then must be the job's, as attr/current shows it: "NAME (MODE)"
 }
 
-// Encode gives header and body. Its errors are the mistakes that would change the
-// meaning (a NUL that cuts a string short); PID 1 checks everything again and
-// refuses what it doesn't like with StagePayload.
-func (p *Payload) Encode() ([]byte, error) {
-	if len(p.Args) == 0 {
+// encode gives the payload with the places of ncgroup descriptors. Its errors are the
+// mistakes that would change the meaning (a NUL that cuts a string short); PID 1
+// checks everything again and refuses what it doesn't like with StagePayload.
+func (p *Payload) encode(ncgroup int) ([]byte, error) {
+	if len(p.Args) == 0 && p.Flags&Seed == 0 {
 		return nil, errors.New("pid1: no command")
 	}
-	b := make([]byte, headerLen, 4096)
+	b := make([]byte, 0, 4096)
 	b = appendU32(b, tlvFlags, uint32(p.Flags))
 	b = appendTLV(b, tlvUIDMap, []byte(p.UIDMap))
 	b = appendTLV(b, tlvGIDMap, []byte(p.GIDMap))
 	b = appendU32(b, tlvUID, p.UID)
 	b = appendU32(b, tlvGID, p.GID)
-	if p.Flags&IntoCgroup != 0 {
-		b = appendU32(b, tlvCgroupDir, uint32(p.CgroupDir))
+	place := uint32(0)
+	if p.Flags&stdio != 0 {
+		place = 3
 	}
-	for _, fd := range p.CgroupProcs {
-		b = appendU32(b, tlvCgroupProcs, uint32(fd))
+	for i := range ncgroup {
+		typ := uint16(tlvCgroupProcs)
+		if i == 0 && p.Flags&IntoCgroup != 0 {
+			typ = tlvCgroupDir
+		}
+		b = appendU32(b, typ, place)
+		place++
 	}
 	for _, l := range p.Rlimits {
 		v := binary.LittleEndian.AppendUint32(nil, l.Resource)
@@ -131,17 +159,18 @@ func (p *Payload) Encode() ([]byte, error) {
 		b = appendTLV(b, tlvFilter, f)
 	}
 	var err error
-	if b, err = appendString(b, tlvCwd, "cwd", p.Cwd); err != nil {
-		return nil, err
-	}
 	for _, s := range []struct {
-		typ  uint16
-		text string
-	}{{tlvLabel, p.AppArmor.Label}, {tlvStack, p.AppArmor.Stack}, {tlvJobLabel, p.AppArmor.JobLabel}} {
+		typ        uint16
+		what, text string
+	}{
+		{tlvCwd, "cwd", p.Cwd},
+		{tlvStack, "AppArmor profile", p.AppArmor.Stack},
+		{tlvJobLabel, "AppArmor label", p.AppArmor.JobLabel},
+	} {
 		if s.text == "" {
 			continue
 		}
-		if b, err = appendString(b, s.typ, "AppArmor label", s.text); err != nil {
+		if b, err = appendString(b, s.typ, s.what, s.text); err != nil {
 			return nil, err
 		}
 	}
@@ -155,13 +184,9 @@ func (p *Payload) Encode() ([]byte, error) {
 			return nil, err
 		}
 	}
-	body := len(b) - headerLen
-	if body > bodyMax {
-		return nil, fmt.Errorf("pid1: payload of %d bytes is over %d", body, bodyMax)
+	if len(b) > bodyMax {
+		return nil, fmt.Errorf("pid1: payload of %d bytes is over %d", len(b), bodyMax)
 	}
-	binary.LittleEndian.PutUint32(b[0:], magic)
-	binary.LittleEndian.PutUint32(b[4:], version)
-	binary.LittleEndian.PutUint32(b[8:], uint32(body))
 	return b, nil
 }
 
@@ -170,7 +195,7 @@ func appendTLV(b []byte, typ uint16, data []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(data)))
 	b = append(b, data...)
-	for len(b)%4 != 0 { // the header is 12 bytes: offsets of file and body agree
+	for len(b)%4 != 0 {
 		b = append(b, 0)
 	}
 	return b

@@ -16,12 +16,14 @@ const ReportLen = 128
 type Type uint16
 
 const (
-	Started Type = 1 // the job was executed
-	Failed  Type = 2 // it never was; Stage, Errno and Detail say why
-	Exited  Type = 3 // its main process ended; PID 1 takes the rest with it
+	Started Type = 1 // the job was executed; a seed never is
+	Failed  Type = 2 // it never was; Stage, Errno and Detail say why. Job 0: PID 1 has ended
+	Exited  Type = 3 // its main process ended; that of a seed with all its files made
 
-	// Terminal comes before Started where the payload asks for a terminal.
+	// Terminal comes before Started, or Failed, where the payload asks for a terminal.
 	Terminal Type = 4
+
+	Ready Type = 5 // PID 1 takes orders
 )
 
 // DetailInterpreter in Detail of StageExec: the file is there, but the interpreter
@@ -34,7 +36,7 @@ const (
 	spaceFull  = 2
 )
 
-// LeftoverUnknown in Leftover: PID 1 couldn't read /proc.
+// LeftoverUnknown in Leftover: other jobs live, or PID 1 couldn't read /proc.
 const LeftoverUnknown = 0xffffffff
 
 // Usage is part of the kernel's struct rusage.
@@ -46,13 +48,14 @@ type Usage struct {
 // Report is one message of PID 1.
 type Report struct {
 	Type       Type
+	Job        uint32 // 0: PID 1 itself
 	Stage      Stage
 	Errno      syscall.Errno
 	WaitStatus syscall.WaitStatus
-	Leftover   uint32 // processes still alive (no zombies) when the main one ended; after a kill some may just be dying
+	Leftover   uint32 // processes of the jail still alive (no zombies) when the main one ended; after a kill some may just be dying
 	PID        uint32 // of the main process, in the jail; 0 before the clone
 	Main       Usage  // the main process and the children that it waited for
-	All        Usage  // everything that PID 1 reaped, the main process included
+	All        Usage  // everything that PID 1 reaped in the job's time, other jobs' included; MaxRSS: in its own
 	Detail     uint32 // see Stage
 
 	// What the workspace's file system said when the main process ended.
@@ -76,6 +79,7 @@ func DecodeReport(b []byte) (Report, error) {
 	}
 	r := Report{
 		Type:       Type(le.Uint16(b[4:])),
+		Job:        le.Uint32(b[88:]),
 		Stage:      Stage(le.Uint16(b[6:])),
 		Errno:      syscall.Errno(le.Uint32(b[8:])),
 		WaitStatus: syscall.WaitStatus(le.Uint32(b[12:])),
@@ -83,7 +87,10 @@ func DecodeReport(b []byte) (Report, error) {
 		PID:        le.Uint32(b[20:]),
 		Detail:     le.Uint32(b[72:]),
 	}
-	if r.Type < Started || r.Type > Terminal || r.Errno > 4095 {
+	if r.Type < Started || r.Type > Ready || r.Errno > 4095 {
+		return Report{}, ErrReport
+	}
+	if r.Type != Failed && (r.Type == Ready) != (r.Job == 0) {
 		return Report{}, ErrReport
 	}
 	if (r.Type == Failed) != (r.Stage != StageNone) {
@@ -96,7 +103,7 @@ func DecodeReport(b []byte) (Report, error) {
 	if space&spaceKnown != 0 {
 		r.SpaceKnown, r.SpaceFull, r.SpaceUsed = true, space&spaceFull != 0, int64(used)
 	}
-	for _, c := range b[88:] {
+	for _, c := range b[92:] {
 		if c != 0 {
 			return Report{}, ErrReport
 		}

@@ -16,6 +16,7 @@ func exited() []byte {
 	le.PutUint32(b[12:], 0x700)
 	le.PutUint32(b[16:], 3)
 	le.PutUint32(b[20:], 2)
+	le.PutUint32(b[88:], 1234567)
 	for i := range 6 {
 		le.PutUint64(b[24+8*i:], uint64(1000*(i+1)))
 	}
@@ -28,7 +29,7 @@ func TestDecodeReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Report{
-		Type: Exited, WaitStatus: 0x700, Leftover: 3, PID: 2,
+		Type: Exited, Job: 1234567, WaitStatus: 0x700, Leftover: 3, PID: 2,
 		Main: Usage{time.Millisecond, 2 * time.Millisecond, 3000},
 		All:  Usage{4 * time.Millisecond, 5 * time.Millisecond, 6000},
 	}
@@ -42,7 +43,8 @@ func TestDecodeReport(t *testing.T) {
 	}{
 		{"magic", 0, 0},
 		{"type 0", 4, 0},
-		{"type 5", 4, 5},
+		{"type 6", 4, 6},
+		{"ready with a job", 4, byte(Ready)},
 		{"stage of an exit", 6, 1},
 		{"errno", 11, 0x80},
 		{"time", 31, 0x80},
@@ -55,6 +57,14 @@ func TestDecodeReport(t *testing.T) {
 				t.Errorf("accepted: %v", err)
 			}
 		})
+	}
+	for typ, ok := range map[Type]bool{Started: false, Exited: false, Terminal: false, Ready: true} {
+		b := exited()
+		binary.LittleEndian.PutUint32(b[88:], 0)
+		b[4] = byte(typ)
+		if _, err := DecodeReport(b); (err == nil) != ok {
+			t.Errorf("type %d of no job: %v", typ, err)
+		}
 	}
 	if _, err := DecodeReport(exited()[:127]); !errors.Is(err, ErrReport) {
 		t.Error("short report accepted")

@@ -184,9 +184,10 @@ func TestJobStartFailures(t *testing.T) {
 		{"filter kills exec", func(p *Payload) { p.Filters = [][]byte{answer(unix.SYS_EXECVE, retKill)} }, StageDied, syscall.ECHILD},
 		{"no filter", func(p *Payload) { p.Filters = nil }, StagePayload, syscall.EBADMSG},
 		{"filter and NoFilter", func(p *Payload) { p.Flags |= NoFilter }, StagePayload, syscall.EBADMSG},
-		{"cgroup fd closed", func(p *Payload) { p.Flags |= IntoCgroup; p.CgroupDir = 77 }, StageClone, syscall.EBADF},
-		{"procs fd closed", func(p *Payload) { p.CgroupProcs = []int{77} }, StageCgroup, syscall.EBADF},
-		{"control as cgroup", func(p *Payload) { p.CgroupProcs = []int{3} }, StagePayload, syscall.EBADMSG},
+		{"no cgroup directory", func(p *Payload) { p.Flags |= IntoCgroup }, StageClone, syscall.EBADF},
+		{"procs file for reading", func(p *Payload) { p.Flags |= UnshareCgroupNS }, StageCgroup, syscall.EBADF},
+		{"cgroup directory without the flag", func(p *Payload) { p.Flags |= IntoCgroup }, StagePayload, syscall.EBADMSG},
+		{"flags of PID 1", func(p *Payload) { p.Flags |= RequirePDeathSig }, StagePayload, syscall.EBADMSG},
 		{"too many arguments", func(p *Payload) { p.Args = append(p.Args, strings.Repeat("x", 1<<20)) }, StageExec, syscall.E2BIG},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -201,6 +202,15 @@ func TestJobStartFailures(t *testing.T) {
 				defer f.Close()
 				o.extra = []*os.File{f}
 			}
+			switch c.name {
+			case "no cgroup directory", "procs file for reading":
+				f, err := os.Open(os.DevNull)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				o.files = []*os.File{f}
+			}
 			r := runFails(t, p, o)
 			if r.Stage != c.stage || r.Errno != c.errno {
 				t.Errorf("%v (%+v), want %v: %v", r.Err(), r, c.stage, c.errno)
@@ -213,9 +223,15 @@ func TestJobStartFailures(t *testing.T) {
 }
 
 func TestJobPDeathSig(t *testing.T) {
-	r := runFails(t, sh("echo ran"), options{stage: "nodeathsig"})
-	if r.Stage != StagePDeathSig {
+	j := boot(t, options{stage: "nodeathsig"})
+	if err := j.Setup(&Setup{Flags: RequirePDeathSig}); err != nil {
+		t.Fatal(err)
+	}
+	if r := j.next(t, Failed); r.Stage != StagePDeathSig || r.Job != 0 {
 		t.Errorf("%v", r.Err())
+	}
+	if err := j.cmd.Wait(); err == nil {
+		t.Error("pid 1 ended with 0 after a failure")
 	}
 }
 
@@ -379,7 +395,7 @@ func TestJobSignals(t *testing.T) {
 	t.Run("main", func(t *testing.T) {
 		j := start(t, sh("trap 'exit 42' TERM; sleep 100 & echo ready; wait"), options{})
 		ready(t, j, 1)
-		j.Signal(syscall.SIGTERM)
+		j.Signal(1, syscall.SIGTERM)
 		if r := j.next(t, Exited); r.WaitStatus != 42<<8 || r.Leftover != 1 {
 			t.Errorf("%+v", r)
 		}
@@ -387,7 +403,7 @@ func TestJobSignals(t *testing.T) {
 	t.Run("group", func(t *testing.T) {
 		j := start(t, sh("(trap 'echo child; exit' TERM; sleep 100 & echo ready; wait) & trap 'exit 42' TERM; echo ready; wait; wait"), options{})
 		ready(t, j, 2)
-		j.SignalGroup(syscall.SIGTERM)
+		j.SignalGroup(1, syscall.SIGTERM)
 		if r := j.next(t, Exited); r.WaitStatus != 42<<8 {
 			t.Errorf("%+v", r)
 		}
@@ -427,7 +443,7 @@ func TestJobSignals(t *testing.T) {
 	t.Run("in pieces", func(t *testing.T) {
 		j := start(t, sh("sleep 100"), options{})
 		j.next(t, Started)
-		for _, b := range []byte{3, 0, 0, 0, 0, 0, 0, 0} {
+		for _, b := range order(controlKill, 0, 0) {
 			j.f.Write([]byte{b})
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -438,8 +454,8 @@ func TestJobSignals(t *testing.T) {
 	t.Run("no message", func(t *testing.T) {
 		j := start(t, sh("sleep 100"), options{})
 		j.next(t, Started)
-		j.f.Write([]byte{9, 0, 0, 0, 0, 0, 0, 0})
-		if r := j.next(t, Failed); r.Stage != StageControl {
+		j.f.Write(order(9, 1, 0))
+		if r := j.next(t, Failed); r.Stage != StageControl || r.Job != 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -447,20 +463,29 @@ func TestJobSignals(t *testing.T) {
 
 // The launcher's end closes: everything dies, with nobody left to ask for it.
 func TestJobLauncherGone(t *testing.T) {
-	for _, when := range []string{"running", "before the payload", "in the payload"} {
+	for _, when := range []string{"running", "before the setup", "in the setup", "before the payload", "in the payload"} {
 		t.Run(when, func(t *testing.T) {
-			j := boot(t, options{})
+			var j *jail
 			p := sh("trap '' TERM HUP; (setsid sleep 100 &); echo ready; sleep 100; echo ran")
 			want := ""
 			switch when {
 			case "running":
-				j.Send(&p)
+				j = start(t, p, options{})
 				j.next(t, Started)
 				j.ready(t, 1)
 				want = "ready\n"
-			case "in the payload":
-				b, _ := p.Encode()
+			case "before the setup":
+				j = boot(t, options{})
+			case "in the setup":
+				j = boot(t, options{})
+				b, _ := (&Setup{}).encode()
 				j.f.Write(b[:len(b)-4])
+			case "before the payload":
+				j = ready(t, options{})
+			case "in the payload":
+				j = ready(t, options{})
+				b, _ := p.encode(0)
+				j.f.Write(append(order(controlExec, 1, uint32(len(b))), b[:len(b)-4]...))
 			}
 			j.Close()
 			if out := j.output(t); out != want {

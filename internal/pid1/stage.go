@@ -19,13 +19,15 @@ const (
 	StageUIDMap    Stage = 7
 	StageSetgroups Stage = 8
 	StageGIDMap    Stage = 9
-	StageCgroup    Stage = 10 // Detail: index in Payload.CgroupProcs
+	StageCgroup    Stage = 10 // Detail: index in the v1 files of Files.Cgroup
 	StageRelease   Stage = 11
 	StageControl   Stage = 12
 	StageDied      Stage = 13 // killed before its exec; WaitStatus says how
 	StageWait      Stage = 14
 	StageTerminal  Stage = 15
 	StageAppArmor  Stage = 16
+	StageFiles     Stage = 17 // Detail: how many descriptors came
+	StageJobs      Stage = 18
 
 	StageCgroupNS    Stage = 32
 	StageSetIDs      Stage = 33
@@ -44,6 +46,7 @@ const (
 	StageExec        Stage = 46
 	StageCTTY        Stage = 47
 	StageStack       Stage = 48
+	StageSeed        Stage = 49 // Detail: the frame, from 0
 )
 
 // stageNames has the names of src/protocol.h, in lower case and without "STAGE_".
@@ -53,12 +56,13 @@ var stageNames = map[Stage]string{
 	StageUIDMap: "uidmap", StageSetgroups: "setgroups", StageGIDMap: "gidmap",
 	StageCgroup: "cgroup", StageRelease: "release", StageControl: "control",
 	StageDied: "died", StageWait: "wait", StageTerminal: "terminal", StageAppArmor: "apparmor",
+	StageFiles: "files", StageJobs: "jobs",
 	StageCgroupNS: "cgroupns", StageSetIDs: "setids", StageIDs: "ids",
 	StageSetsid: "setsid", StageSignals: "signals", StageRlimit: "rlimit",
 	StageAffinity: "affinity", StageBounding: "bounding", StageAmbient: "ambient",
 	StageCapset: "capset", StageNoNewPrivs: "no_new_privs",
 	StageDescriptors: "descriptors", StageCwd: "cwd", StageFilter: "filter",
-	StageExec: "exec", StageCTTY: "ctty", StageStack: "stack",
+	StageExec: "exec", StageCTTY: "ctty", StageStack: "stack", StageSeed: "seed",
 }
 
 // String gives the stage's name in messages.

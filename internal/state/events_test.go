@@ -122,6 +122,20 @@ func TestReapWithoutEvents(t *testing.T) {
 	}
 }
 
+// lockLog keeps everybody from writing to the log.
+func lockLog(t *testing.T, path string) *os.File {
+	t.Helper()
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
 // A lock that somebody keeps holds one collection up once, not once for each jail.
 func TestReapLockedLog(t *testing.T) {
 	t.Parallel()
@@ -130,14 +144,7 @@ func TestReapLockedLog(t *testing.T) {
 	for i := range 4 {
 		path = deadAs(t, d, fmt.Sprint("dead", i), nil, false)
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	lock := lockLog(t, path)
 	for _, wait := range []time.Duration{time.Minute, 100 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()

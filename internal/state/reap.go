@@ -2,15 +2,12 @@ package state
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/audit"
@@ -40,7 +37,7 @@ func (d *Dir) Reap(ctx context.Context, dryRun bool) ([]Leak, error) {
 	locked := map[string]error{}
 	for _, e := range entries {
 		name := e.Name()
-		if !e.IsDir() || !(idPattern.MatchString(name) || strings.HasPrefix(name, stagePrefix)) {
+		if !e.IsDir() || !reapable(name) {
 			continue
 		}
 		if l, found := d.reapOne(ctx, name, dryRun, locked); found {
@@ -50,26 +47,96 @@ func (d *Dir) Reap(ctx context.Context, dryRun bool) ([]Leak, error) {
 	return leaks, nil
 }
 
+// ReapOne is Reap for the jail of one id. It is false where there is nothing to
+// reap: no such jail, a live one, or one that another gc is at.
+func (d *Dir) ReapOne(ctx context.Context, id string) (Leak, bool) {
+	if CheckID(id) != nil {
+		return Leak{}, false
+	}
+	return d.reapOne(ctx, id, false, map[string]error{})
+}
+
+// What bounds ReapSome.
+const (
+	someTime = 100 * time.Millisecond
+	someAge  = 2 * time.Second // since a directory changed
+	someOf   = 128             // directories that are looked at
+)
+
+// ReapSome is a Reap for the start of something else: it looks at 128 directories
+// at most, tries n leaks at most, and stops after 100 ms. It passes over directories that changed in the last two
+// seconds, which their own launcher may be about to remove. What it can't remove
+// is left for gc, which says why. It begins anywhere, so that leaks that can't be
+// removed don't hide others for ever.
+func (d *Dir) ReapSome(ctx context.Context, n int) []Leak {
+	ctx, cancel := context.WithTimeout(ctx, someTime)
+	defer cancel()
+	f, err := os.Open(d.Path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	if len(names) == 0 {
+		return nil
+	}
+	var leaks []Leak
+	locked := map[string]error{}
+	for i, first := 0, rand.IntN(len(names)); i < min(len(names), someOf) && len(leaks) < n && ctx.Err() == nil; i++ {
+		name := names[(first+i)%len(names)]
+		path := filepath.Join(d.Path, name)
+		if !reapable(name) || held(path) || youngerThan(path, someAge) {
+			continue
+		}
+		if l, found := d.reapOne(ctx, name, false, locked); found {
+			leaks = append(leaks, l)
+		}
+	}
+	return leaks
+}
+
+// reapable tells the names of jails, and of directories that were to become ones,
+// from all others.
+func reapable(name string) bool {
+	return idPattern.MatchString(name) || strings.HasPrefix(name, stagePrefix)
+}
+
+// held passes over what is no leak, for the price of one lock.
+func held(path string) bool {
+	h, err := alive(path)
+	return h || err != nil
+}
+
+func youngerThan(path string, age time.Duration) bool {
+	st, err := os.Lstat(path)
+	return err == nil && time.Since(st.ModTime()) < age
+}
+
+// stageTime is much more than a launcher needs between making a directory and
+// naming it.
+const stageTime = 5 * time.Second
+
 // reapOne waits for the lock of an event log once: locked has those that were waited
 // for in vain.
 func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool, locked map[string]error) (Leak, bool) {
 	path := filepath.Join(d.Path, name)
-	if strings.HasPrefix(name, stagePrefix) && young(path) {
+	if strings.HasPrefix(name, stagePrefix) && youngerThan(path, stageTime) {
 		return Leak{}, false // its maker is at it: no record names it for longer than that
 	}
-	lock, err := takeLock(path, unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
+	lock, ok := lockDead(ctx, path)
+	if !ok {
 		return Leak{}, false // alive, or gone, or another gc is at it
 	}
 	defer lock.Close()
-	if !stillThere(lock, path) {
-		return Leak{}, false
-	}
 	l := Leak{ID: name, Path: path}
 	if st, err := lock.Stat(); err == nil {
 		l.Since = st.ModTime().UTC()
 	}
-	l.Record = readRecord(path)
+	var err error
+	if l.Record, err = readRecord(path); err != nil {
+		l.Err = err.Error()
+		return l, true
+	}
 	if dryRun {
 		return l, true
 	}
@@ -107,51 +174,3 @@ func (d *Dir) reapOne(ctx context.Context, name string, dryRun bool, locked map[
 	l.Removed = true
 	return l, true
 }
-
-// stageTime is much more than a launcher needs between making a directory and
-// naming it.
-const stageTime = 5 * time.Second
-
-func young(path string) bool {
-	st, err := os.Lstat(path)
-	return err == nil && time.Since(st.ModTime()) < stageTime
-}
-
-// stillThere guards against a directory that was removed, and perhaps made
-// again, between our open and our lock.
-func stillThere(f *os.File, path string) bool {
-	var a, b unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &a) != nil || unix.Lstat(path, &b) != nil {
-		return false
-	}
-	return a.Dev == b.Dev && a.Ino == b.Ino
-}
-
-// recordLimit is more, in bytes, than a record ever is.
-const recordLimit = 128 << 10
-
-// readRecord gives nil for what is no record: a FIFO that would block, a link, a
-// file without end.
-func readRecord(path string) *Record {
-	f, err := os.OpenFile(filepath.Join(path, "priv", "record.json"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() || st.Size() > recordLimit {
-		return nil
-	}
-	data, err := io.ReadAll(io.LimitReader(f, recordLimit))
-	if err != nil {
-		return nil
-	}
-	var r Record
-	if json.Unmarshal(data, &r) != nil || r.V != 1 {
-		return nil
-	}
-	return &r
-}
-
-// ErrLeaks is what a check reports.
-var ErrLeaks = errors.New("leaked sessions found")

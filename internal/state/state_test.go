@@ -18,8 +18,22 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-// TestMain doubles as a process that makes a session and waits to be killed.
+// TestMain doubles as a process that makes a session and waits to be killed, and
+// as one that collects.
 func TestMain(m *testing.M) {
+	if os.Getenv("STATE_TEST_REAP") != "" {
+		d, err := Open(os.Getenv("STATE_TEST_DIR"), "")
+		var ids []string
+		if err == nil {
+			var leaks []Leak
+			leaks, err = d.Reap(context.Background(), false)
+			for _, l := range leaks {
+				ids = append(ids, l.ID)
+			}
+		}
+		fmt.Println(ids, err)
+		return
+	}
 	if dir := os.Getenv("STATE_TEST_HOLD"); dir != "" {
 		d, err := Open(dir, "")
 		if err == nil {
@@ -303,7 +317,7 @@ func FuzzRecord(f *testing.F) {
 	os.Mkdir(filepath.Join(dir, "priv"), 0o700)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		os.WriteFile(filepath.Join(dir, "priv", "record.json"), data, 0o600)
-		if r := readRecord(dir); r != nil && r.V != 1 {
+		if r, err := readRecord(dir); r != nil && (r.V != 1 || err != nil) {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -1,11 +1,12 @@
 /* job.c: from PID 1's child to the job. The order is the point: ids first (they
  * need the capabilities that a new user namespace gives), then everything is given
- * up, then what a path could reach, AppArmor's profile, the filter last. Any error ends here; there is
- * no way on to execve past one. */
+ * up, then what a path could reach, AppArmor's profile, the filter last. Any error
+ * ends here; there is no way on to execve past one. */
 #include "job.h"
 #include "apparmor.h"
 #include "exec.h"
 #include "protocol.h"
+#include "seed.h"
 #include "sys.h"
 #include "terminal.h"
 
@@ -19,8 +20,6 @@
 #include <linux/seccomp.h>
 
 #define STATUS_FD 3
-#define SIGKILL 9
-#define SIGSTOP 19
 #define NSIG 64
 
 static int status_fd;
@@ -123,6 +122,17 @@ static void drop_capabilities(void)
 	must(STAGE_NO_NEW_PRIVS, sys(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
 }
 
+/* PID 1's own 0-2 are never the job's: the parser refuses a payload that would leave
+ * one of them. */
+static void take_stdio(const struct payload *p, int terminal, const int *stdio)
+{
+	if (terminal >= 0)
+		must(STAGE_CTTY, terminal_take(terminal));
+	if (p->flags & FLAG_STDIO)
+		for (int fd = 0; fd < 3; fd++)
+			must(STAGE_DESCRIPTORS, sys(__NR_dup3, stdio[fd], fd, 0));
+}
+
 /* Before the chdir: /proc/self/fd/N of a leaked directory is how CVE-2024-21626
  * left the root. What stays: 0-2, and the status socket until the exec. */
 static void close_descriptors(void)
@@ -168,7 +178,17 @@ static void load_filters(const struct payload *p)
 	}
 }
 
-void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal)
+static __attribute__((noreturn)) void make_seed(void)
+{
+	uint32_t frame = 0;
+	long r = seed_make(&frame);
+
+	if (r < 0)
+		fail(STAGE_SEED, r, frame);
+	die(0);
+}
+
+void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal, const int *stdio)
 {
 	uint32_t detail = 0;
 	long error;
@@ -179,15 +199,16 @@ void job_run(const struct payload *p, char **argv, char **envp, int status, int 
 		must(STAGE_CGROUPNS, sys(__NR_unshare, CLONE_NEWCGROUP));
 	take_ids(p);
 	must(STAGE_SETSID, sys(__NR_setsid));
-	if (terminal >= 0)
-		must(STAGE_CTTY, terminal_take(terminal));
+	take_stdio(p, terminal, stdio);
 	reset_signals();
 	set_limits(p);
 	drop_capabilities();
 	close_descriptors();
-	enter(p->cwd);
+	enter(p->cwd ? p->cwd : "/");
 	take_profile(p);
 	load_filters(p);
+	if (p->flags & FLAG_SEED)
+		make_seed();
 	error = exec_search(argv, envp, &detail);
 	fail(STAGE_EXEC, error, detail);
 }

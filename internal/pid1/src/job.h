@@ -12,8 +12,10 @@ struct failure {
 };
 
 /* job_run waits on the status socket until PID 1 has written the maps, becomes the
- * job and executes it, on the terminal if that is not -1. It never returns: it sends
- * a struct failure and exits. */
-void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal) __attribute__((noreturn));
+ * job and executes it, or makes the files of a seed. Its terminal is -1 if it has
+ * none; stdio are its three files, if FLAG_STDIO says so. It never returns: where it
+ * fails it sends a struct failure and exits. */
+void job_run(const struct payload *p, char **argv, char **envp, int status, int terminal, const int *stdio)
+	__attribute__((noreturn));
 
 #endif

@@ -1,4 +1,4 @@
-/* payload.c: the parser of the launcher's message. The launcher is trusted, but a
+/* payload.c: the parser of the launcher's messages. The launcher is trusted, but a
  * payload that is cut short or damaged must never start a job with fewer limits
  * than were asked for: everything unknown, doubled, missing, contradictory or
  * followed by rubbish is refused. No system call, no libc: the fuzz harness of the
@@ -82,10 +82,10 @@ static int is_label(const struct record *r)
 	return 1;
 }
 
-static int is_fd(const struct record *r)
+/* The place of a descriptor; whether it is the right one is consistent's matter. */
+static int is_place(const struct record *r)
 {
-	/* 0-2 are the job's, 3 the control socket, 4 is closed by now. */
-	return r->len == 4 && u32(r->data) > FD_SELF && u32(r->data) < 65536;
+	return r->len == 4 && u32(r->data) < 65536;
 }
 
 static int is_env(const struct record *r)
@@ -120,7 +120,7 @@ static int take(struct payload *p, const struct record *r)
 {
 	switch (r->type) {
 	case TLV_FLAGS:
-		if (r->len != 4 || u32(r->data) & ~(uint32_t)FLAG_ALL)
+		if (r->len != 4 || u32(r->data) & ~(uint32_t)FLAG_PAYLOAD)
 			return -1;
 		p->flags = u32(r->data);
 		return 0;
@@ -137,14 +137,14 @@ static int take(struct payload *p, const struct record *r)
 		*(r->type == TLV_UID ? &p->uid : &p->gid) = u32(r->data);
 		return 0;
 	case TLV_CGROUP_DIR:
-		if (!is_fd(r))
+		if (!is_place(r))
 			return -1;
 		p->cgroup_dir = (int)u32(r->data);
 		return 0;
 	case TLV_CGROUP_PROCS:
-		if (!is_fd(r) || p->nprocs == MAX_PROCS)
+		if (!is_place(r) || p->nprocs == MAX_PROCS)
 			return -1;
-		p->procs[p->nprocs++] = (int)u32(r->data);
+		p->procs[p->nprocs++] = u32(r->data);
 		return 0;
 	case TLV_RLIMIT:
 		return take_limit(p, r);
@@ -164,13 +164,11 @@ static int take(struct payload *p, const struct record *r)
 		p->cols = u32(r->data) & 0xffff;
 		p->rows = u32(r->data) >> 16;
 		return p->cols && p->rows ? 0 : -1;
-	case TLV_LABEL:
 	case TLV_STACK:
 	case TLV_JOB_LABEL:
 		if (!is_label(r))
 			return -1;
-		*(r->type == TLV_LABEL ? &p->label : r->type == TLV_STACK ? &p->stack : &p->job_label) =
-			(const char *)r->data;
+		*(r->type == TLV_STACK ? &p->stack : &p->job_label) = (const char *)r->data;
 		return 0;
 	case TLV_CWD:
 		if (!is_string(r) || r->data[0] != '/' || r->len > 4096)
@@ -203,12 +201,35 @@ static int repeatable(uint32_t type)
 	       type == TLV_ARG || type == TLV_ENV;
 }
 
-static int consistent(const struct payload *p, uint32_t seen)
+/* A descriptor that nothing claims, or that two things claim, is no job's: each
+ * comes at its place, and all places are taken. */
+static int count_files(struct payload *p)
+{
+	p->nfiles = p->flags & FLAG_STDIO ? 3 : 0;
+	if (p->cgroup_dir >= 0 && (uint32_t)p->cgroup_dir != p->nfiles++)
+		return 0;
+	for (uint32_t i = 0; i < p->nprocs; i++)
+		if (p->procs[i] != p->nfiles++)
+			return 0;
+	return 1;
+}
+
+/* What a job needs to run at all, and a seed to read its frames. */
+static int has_program(const struct payload *p, uint32_t seen)
+{
+	const uint32_t command = 1u << TLV_CWD | 1u << TLV_ARG;
+
+	if (p->flags & FLAG_SEED)
+		return p->flags & FLAG_STDIO && !(seen & (command | 1u << TLV_ENV | 1u << TLV_TERMINAL));
+	return (seen & command) == command && (p->flags & FLAG_STDIO || p->cols);
+}
+
+static int consistent(struct payload *p, uint32_t seen)
 {
 	const uint32_t required = 1u << TLV_FLAGS | 1u << TLV_UIDMAP | 1u << TLV_GIDMAP |
-		1u << TLV_UID | 1u << TLV_GID | 1u << TLV_UMASK | 1u << TLV_CWD | 1u << TLV_ARG;
+		1u << TLV_UID | 1u << TLV_GID | 1u << TLV_UMASK;
 
-	if ((seen & required) != required)
+	if ((seen & required) != required || !has_program(p, seen) || !count_files(p))
 		return 0;
 	/* No filter by accident: absent only if that is said. */
 	if (!(p->flags & FLAG_NO_FILTER) != (p->nfilters > 0))
@@ -218,13 +239,55 @@ static int consistent(const struct payload *p, uint32_t seen)
 	/* The cgroup namespace is made by the clone (v2) or after the move (v1). */
 	if (p->flags & FLAG_NEWCGROUP && p->flags & FLAG_UNSHARE_CGROUPNS)
 		return 0;
-	/* PID 1's profile holds PID 1's rights: never the job's by itself. */
-	if (!p->label != !p->stack || !p->label != !p->job_label)
+	if (!p->stack != !p->job_label)
 		return 0;
 	/* With setgroups denied, range mode could not empty the groups. */
 	if (p->flags & FLAG_SETIDS && p->flags & FLAG_SETGROUPS_DENY)
 		return 0;
 	return 1;
+}
+
+static int take_setup(struct setup *s, const struct record *r)
+{
+	switch (r->type) {
+	case TLV_FLAGS:
+		if (r->len != 4 || u32(r->data) & ~(uint32_t)FLAG_SETUP)
+			return -1;
+		s->flags = u32(r->data);
+		return 0;
+	case TLV_LABEL:
+		if (!is_label(r))
+			return -1;
+		s->label = (const char *)r->data;
+		return 0;
+	}
+	return -1;
+}
+
+/* The next record of a known type, not seen before unless it may come again. */
+static int next_record(const unsigned char *body, uint32_t n, uint32_t off, uint32_t *seen, struct record *r)
+{
+	if (record_at(body, n, off, r) || r->type == 0 || r->type > TLV_JOB_LABEL)
+		return -1;
+	if (*seen & 1u << r->type && !repeatable(r->type))
+		return -1;
+	*seen |= 1u << r->type;
+	return 0;
+}
+
+int setup_parse(struct setup *s, const unsigned char *body, uint32_t n, uint32_t *bad)
+{
+	uint32_t seen = 0, off = 0;
+	struct record r;
+
+	*s = (struct setup){ 0 };
+	for (; off < n; off = r.next) {
+		*bad = off;
+		if (next_record(body, n, off, &seen, &r) || take_setup(s, &r))
+			return -1;
+	}
+	*bad = n;
+	return seen & 1u << TLV_FLAGS ? 0 : -1;
 }
 
 int payload_parse(struct payload *p, const unsigned char *body, uint32_t n, uint32_t *bad)
@@ -233,16 +296,10 @@ int payload_parse(struct payload *p, const unsigned char *body, uint32_t n, uint
 	struct record r;
 
 	*p = (struct payload){ .cgroup_dir = -1 };
-	while (off < n) {
+	for (; off < n; off = r.next) {
 		*bad = off;
-		if (record_at(body, n, off, &r) || r.type == 0 || r.type > TLV_JOB_LABEL)
+		if (next_record(body, n, off, &seen, &r) || take(p, &r))
 			return -1;
-		if (seen & 1u << r.type && !repeatable(r.type))
-			return -1;
-		seen |= 1u << r.type;
-		if (take(p, &r))
-			return -1;
-		off = r.next;
 	}
 	*bad = n;
 	return consistent(p, seen) ? 0 : -1;

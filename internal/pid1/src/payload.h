@@ -1,4 +1,4 @@
-/* payload.h: what the launcher asks for, checked. */
+/* payload.h: what the launcher asks for, checked: of PID 1 once, of each job. */
 #ifndef JAILER_PAYLOAD_H
 #define JAILER_PAYLOAD_H
 
@@ -26,20 +26,29 @@ struct payload {
 	uint32_t flags;
 	struct bytes uidmap, gidmap;
 	uint32_t uid, gid;
-	int cgroup_dir; /* -1: none */
-	int procs[MAX_PROCS];
+	uint32_t nfiles; /* descriptors that belong to it */
+	int cgroup_dir;  /* place among them; -1: none */
+	uint32_t procs[MAX_PROCS];
 	uint32_t nprocs;
 	struct limit limits[MAX_RLIMITS];
 	uint32_t nlimits;
 	struct bytes affinity;
 	uint32_t umask;
 	uint32_t cols, rows; /* of the terminal; 0: none */
-	const char *cwd;
-	const char *label, *stack, *job_label; /* of AppArmor; NULL: none */
+	const char *cwd; /* NULL for a seed */
+	const char *stack, *job_label; /* of AppArmor; NULL: none */
 	struct bytes filters[MAX_FILTERS];
 	uint32_t nfilters;
 	uint32_t nargs, nenv;
 };
+
+struct setup {
+	uint32_t flags;
+	const char *label; /* of AppArmor; NULL: none */
+};
+
+/* setup_parse reads and checks the body of SETUP, as payload_parse does. */
+int setup_parse(struct setup *s, const unsigned char *body, uint32_t n, uint32_t *bad);
 
 /* payload_parse reads and checks a whole body. 0, or -1 with *bad at the offset
  * of the record that is refused (n: something that is required is missing or two

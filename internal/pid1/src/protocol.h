@@ -1,22 +1,26 @@
 /* protocol.h: the words that PID 1 and the launcher share. The Go side
- * (../stage.go, ../payload.go, ../report.go) repeats them; a Go test parses this
+ * (../stage.go, ../setup.go, ../payload.go, ../report.go, ../conn.go) repeats them; a Go test parses this
  * file and compares every number. Little-endian, as both architectures are. */
 #ifndef JAILER_PROTOCOL_H
 #define JAILER_PROTOCOL_H
 
 #define PROTOCOL_MAGIC 0x314c524a /* "JRL1" */
-#define PROTOCOL_VERSION 1
-#define PROTOCOL_HEADER 12        /* magic, version, bytes of the body */
-#define PROTOCOL_BODY_MAX 8388608
+#define PROTOCOL_VERSION 2
+#define PROTOCOL_HEADER 12        /* of SETUP: magic, version, bytes of the body */
+#define PROTOCOL_SETUP_MAX 1024   /* body of SETUP */
+#define PROTOCOL_BODY_MAX 8388608 /* body of EXEC: a payload */
 #define PROTOCOL_REPORT 128
-#define PROTOCOL_CONTROL 8
+#define PROTOCOL_CONTROL 12       /* kind, job, argument */
+#define PROTOCOL_JOBS 64          /* that live at one time */
 
 /* Descriptors that PID 1 is started with, beside stdio. */
 #define FD_CONTROL 3
 #define FD_SELF 4
 
-/* Payload: types of the type-length-value records. ARG, ENV and CWD carry their
- * closing NUL in the length. */
+/* Types of the type-length-value records. SETUP has FLAGS and LABEL, a payload all
+ * but LABEL. Strings carry their closing NUL in the length. CGROUP_DIR and
+ * CGROUP_PROCS hold the place, from 0, among the descriptors that came with EXEC:
+ * with FLAG_STDIO the job's three are first, then the directory, then the files. */
 #define TLV_FLAGS 1
 #define TLV_UIDMAP 2
 #define TLV_GIDMAP 3
@@ -44,16 +48,31 @@
 #define FLAG_NO_FILTER 16
 #define FLAG_REQUIRE_PDEATHSIG 32
 #define FLAG_SETIDS 64
-#define FLAG_ALL 127
+#define FLAG_STDIO 128 /* the first three descriptors are the job's 0-2 */
+#define FLAG_SEED 256  /* no program: makes the files that its stdin describes */
+#define FLAG_ONCE 512  /* PID 1 ends with its first job that is no seed */
+#define FLAG_SETUP (FLAG_REQUIRE_PDEATHSIG | FLAG_ONCE)
+#define FLAG_PAYLOAD (FLAG_NEWCGROUP | FLAG_INTO_CGROUP | FLAG_UNSHARE_CGROUPNS | FLAG_SETGROUPS_DENY | \
+	FLAG_NO_FILTER | FLAG_SETIDS | FLAG_STDIO | FLAG_SEED)
 
-#define CONTROL_SIGNAL 1
+#define CONTROL_SIGNAL 1       /* argument: the signal */
 #define CONTROL_SIGNAL_GROUP 2
-#define CONTROL_KILL 3
+#define CONTROL_KILL 3         /* job 0: everything but PID 1 */
+#define CONTROL_EXEC 4         /* argument: bytes of the payload that follows */
 
 #define REPORT_STARTED 1
 #define REPORT_FAILED 2
 #define REPORT_EXITED 3
 #define REPORT_TERMINAL 4 /* with the master, by SCM_RIGHTS; before STARTED */
+#define REPORT_READY 5    /* SETUP is done */
+
+/* A seed's stdin: frames of header, path with its NUL, and a file's bytes. Header:
+ * type, mode, bytes of the path, 0, and the file's size in 64 bits. */
+#define SEED_HEADER 24
+#define SEED_PATH_MAX 4096
+#define SEED_DIR 1
+#define SEED_FILE 2
+#define SEED_END 3
 
 /* REPORT detail of STAGE_EXEC: the file exists, the interpreter named by its
  * first line or by its ELF header doesn't. */
@@ -87,6 +106,8 @@ enum stage {
 	STAGE_WAIT = 14,
 	STAGE_TERMINAL = 15,   /* a terminal of the jail's own */
 	STAGE_APPARMOR = 16,   /* PID 1 is not under the profile that it was started with */
+	STAGE_FILES = 17,      /* not the descriptors that were declared; detail: how many came */
+	STAGE_JOBS = 18,       /* as many jobs live as can */
 
 	STAGE_CGROUPNS = 32,
 	STAGE_SETIDS = 33,
@@ -104,7 +125,8 @@ enum stage {
 	STAGE_FILTER = 45,     /* detail: which, from 0 */
 	STAGE_EXEC = 46,
 	STAGE_CTTY = 47,       /* the terminal as the job's own */
-	STAGE_STACK = 48       /* the job's AppArmor profile was refused, or isn't there */
+	STAGE_STACK = 48,      /* the job's AppArmor profile was refused, or isn't there */
+	STAGE_SEED = 49        /* detail: the frame, from 0 */
 };
 
 #endif

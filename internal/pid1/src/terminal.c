@@ -55,7 +55,7 @@ long terminal_take(int slave)
 {
 	long r = sys(__NR_ioctl, slave, TIOCSCTTY, 0);
 
-	/* PID 1 started with 0-2 open, so the slave is none of them. */
+	/* PID 1 keeps 0-2 taken, so the slave is none of them. */
 	for (int fd = 0; fd < 3 && r >= 0; fd++)
 		r = sys(__NR_dup3, slave, fd, 0);
 	return r < 0 ? r : 0;

@@ -1,5 +1,6 @@
 /* payload_fuzz.c: feeds bodies to payload.c under the sanitizers. Reads u32 length
- * and body from stdin, again and again; answers one byte: 0 refused, 1 accepted.
+ * and body from stdin, again and again; answers one byte: 0 refused, 1 accepted, as a
+ * payload or as a setup.
  * What is accepted must keep the promises that pid1.c builds on, else it aborts. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +29,19 @@ static void promises(const struct payload *p, const unsigned char *body, uint32_
 	check(!argv[p->nargs] && !envp[p->nenv]);
 	free(argv);
 
-	check(p->nargs > 0 && p->cwd[0] == '/' && strlen(p->cwd) < 4096);
+	if (p->flags & FLAG_SEED)
+		check(!p->nargs && !p->nenv && !p->cwd && !p->cols && p->flags & FLAG_STDIO);
+	else
+		check(p->nargs > 0 && p->cwd[0] == '/' && strlen(p->cwd) < 4096);
+	check(p->flags & FLAG_STDIO || p->cols);
+	check(!(p->flags & FLAG_SETUP));
 	check((p->nfilters > 0) == !(p->flags & FLAG_NO_FILTER));
 	check(!p->cols == !p->rows && p->cols <= 65535 && p->rows <= 65535);
 	check((p->cgroup_dir >= 0) == !!(p->flags & FLAG_INTO_CGROUP));
 	check(p->nprocs <= MAX_PROCS && p->nlimits <= MAX_RLIMITS && p->nfilters <= MAX_FILTERS);
+	check(p->nfiles <= 3 + 1 + MAX_PROCS && p->cgroup_dir < (int)p->nfiles);
 	for (uint32_t i = 0; i < p->nprocs; i++)
-		check(p->procs[i] > FD_SELF);
+		check(p->procs[i] < p->nfiles && (int)p->procs[i] > p->cgroup_dir);
 	for (uint32_t i = 0; i < p->nlimits; i++)
 		check(p->limits[i].soft <= p->limits[i].hard);
 	for (uint32_t i = 0; i < p->nfilters; i++)
@@ -49,6 +56,7 @@ int main(void)
 		/* Exactly n bytes: the sanitizer sees the first one behind. */
 		unsigned char *body = malloc(n ? n : 1);
 		struct payload p;
+		struct setup s;
 		uint32_t bad = 0;
 		int ok;
 
@@ -57,6 +65,12 @@ int main(void)
 		check(bad <= n);
 		if (ok)
 			promises(&p, body, n);
+		if (!setup_parse(&s, body, n, &bad)) {
+			check(!(s.flags & ~(uint32_t)FLAG_SETUP));
+			check(!s.label || (strlen(s.label) > 0 && strlen(s.label) < MAX_LABEL));
+			ok = 1;
+		}
+		check(bad <= n);
 		free(body);
 		putchar(ok);
 		fflush(stdout);

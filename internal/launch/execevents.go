@@ -1,0 +1,59 @@
+package launch
+
+import (
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/audit"
+)
+
+// recordStarted comes before PID 1 is told what to run. That the command then
+// can't be started is in its end.
+func (c *command) recordStarted() error {
+	return c.j.record(c.j.patience(), func() { c.recorded.Store(true) }, audit.Event{Type: c.startType(), ExecID: c.execID()})
+}
+
+// recordEnd writes the end of a session's command. That of a run's comes with the
+// session's own.
+func (c *command) recordEnd() error {
+	if !c.recorded.Load() {
+		return nil
+	}
+	events := c.endEvents()
+	c.recorded.Store(false)
+	return c.j.record(c.j.patience(), func() {}, events...)
+}
+
+// startType is the event of its start: a service's is not one that somebody waits for.
+func (c *command) startType() audit.Type {
+	if c.o.Service {
+		return audit.ProcessStarted
+	}
+	return audit.ExecStarted
+}
+
+func (c *command) endType() audit.Type {
+	if c.o.Service {
+		return audit.ProcessExited
+	}
+	return audit.ExecFinished
+}
+
+// endEvents are the events of the command's end.
+func (c *command) endEvents() []audit.Event {
+	if c.endedAt.IsZero() {
+		e := c.refusal
+		if e == nil {
+			e = c.j.refusal
+		}
+		if e == nil {
+			e = &jailer.Error{Code: jailer.CodeInternal}
+		}
+		return []audit.Event{{Type: c.endType(), ExecID: c.execID(), Data: audit.Finished{Error: audit.FailureOf(e)}}}
+	}
+	res := c.summary()
+	var events []audit.Event
+	for _, l := range res.LimitsHit {
+		ended := res.Limit != nil && l == string(*res.Limit)
+		events = append(events, audit.Event{Type: audit.LimitExceeded, ExecID: c.execID(), Data: audit.Exceeded{Limit: l, Ended: ended}})
+	}
+	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: audit.FinishedBy(res)})
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/stream"
+)
+
+// An Answer is the pipe on which a supervisor tells the program that started it what
+// became of the session: one document, then the end.
+type Answer struct {
+	f    *os.File
+	said bool
+}
+
+// TakeAnswer takes over the descriptor, which must be the writing end of a pipe that
+// was inherited.
+func TakeAnswer(fd int) (*Answer, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
+		return nil, errors.New("no pipe was inherited")
+	}
+	unix.CloseOnExec(fd)
+	f := os.NewFile(uintptr(fd), "answer")
+	if err := checkPipe(f, unix.O_WRONLY); err != nil {
+		return nil, err
+	}
+	return &Answer{f: f}, nil
+}
+
+// Broken closes the channel when nobody can read the answer any more.
+func (a *Answer) Broken() (gone <-chan struct{}, stop func(), err error) {
+	f, err := duplicate(a.f)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	f.Close()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return watchFD(fd, unix.POLLERR)
+}
+
+// State answers that the session lives.
+func (a *Answer) State(s State) error { return a.write(s) }
+
+// Fail answers why there is no session. It is nothing where an answer was given, and
+// an error where nobody takes it.
+func (a *Answer) Fail(e *jailer.Error) error {
+	if a.said {
+		return nil
+	}
+	defer a.Close()
+	doc := struct {
+		V     int           `json:"v"`
+		Error *jailer.Error `json:"error"`
+	}{jailer.ProtocolVersion, e}
+	return a.write(doc)
+}
+
+func (a *Answer) write(doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	if _, err := a.f.Write(append(stream.EscapeJSON(b), '\n')); err != nil {
+		return err
+	}
+	a.said = true
+	return nil
+}
+
+// Close is the end of the answer.
+func (a *Answer) Close() { a.f.Close() }

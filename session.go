@@ -1,0 +1,162 @@
+package jailer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// A Session is a jail that lives across commands. Its supervisor is a process of its
+// own: it outlives this one, until Close, its time to live, its idle time, or the end
+// of its owner. A Session may be used by many goroutines at once.
+type Session struct {
+	ID  string
+	PID int // of its PID 1, on the host
+
+	c   *Client
+	dir string // where its socket is
+}
+
+// SessionOptions say more of a session than its request does.
+type SessionOptions struct {
+	ID       string        // "" makes a random one; one that is in use is session_exists
+	TTL      time.Duration // of life, whatever it does; 0 is the profile's
+	Idle     time.Duration // of life without a running command; 0 is the profile's
+	OwnerPID int           // it ends with this process; 0 is none
+}
+
+// SessionState is a session as its supervisor sees it: the state document of the OCI
+// runtime specification, with members of jailer's.
+type SessionState struct {
+	OCIVersion  string            `json:"ociVersion"`
+	ID          string            `json:"id"`
+	Status      string            `json:"status"`        // creating, created, running, stopped
+	PID         int               `json:"pid,omitempty"` // of PID 1, on the host
+	Bundle      string            `json:"bundle"`
+	Annotations map[string]string `json:"annotations,omitempty"` // the labels
+
+	Profile     string    `json:"profile,omitempty"`
+	Tenant      string    `json:"tenant,omitempty"`
+	CreatedAt   time.Time `json:"createdAt,omitzero"`
+	ExpiresAt   time.Time `json:"expiresAt,omitzero"`
+	IdleAfterMs int64     `json:"idleAfterMs,omitempty"`
+
+	Commands  *int      `json:"commands,omitempty"` // that run now
+	Processes []Process `json:"processes,omitzero"`
+}
+
+// Create makes a session. The request names no command: its limits are those of each
+// command in the session, its environment and directory their defaults.
+func (c *Client) Create(ctx context.Context, r Request, o SessionOptions) (*Session, error) {
+	if len(r.Argv) > 0 {
+		return nil, invalid("argv", "a session has no command of its own")
+	}
+	if err := c.check(ctx, r); err != nil {
+		return nil, err
+	}
+	doc, err := c.encode(r)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"create", "--request", "-"}
+	if o.ID != "" {
+		args = append(args, "--id", o.ID)
+	}
+	for flag, d := range map[string]time.Duration{"--ttl": o.TTL, "--idle": o.Idle} {
+		if d != 0 {
+			args = append(args, flag, d.String())
+		}
+	}
+	if o.OwnerPID != 0 {
+		args = append(args, "--owner-pid", strconv.Itoa(o.OwnerPID))
+	}
+	if c.Policy != "" {
+		args = append(args, "--policy", c.Policy)
+	}
+	return c.session(ctx, doc, args)
+}
+
+// Open finds a session that lives.
+func (c *Client) Open(ctx context.Context, id string) (*Session, error) {
+	if err := c.check(ctx, Request{}); err != nil {
+		return nil, err
+	}
+	return c.session(ctx, nil, []string{"state", "--", id})
+}
+
+// session runs a verb that answers with a state.
+func (c *Client) session(ctx context.Context, stdin []byte, args []string) (*Session, error) {
+	var st SessionState
+	if err := c.verb(ctx, stdin, args, &st); err != nil {
+		return nil, err
+	}
+	if st.Status == "stopped" {
+		return nil, &Error{
+			Code: CodeInvalidState, Op: "session.open", Message: fmt.Sprintf("session %s is stopped", quote(st.ID)),
+			Hint: "jailer delete removes what is left of it",
+		}
+	}
+	return &Session{ID: st.ID, PID: st.PID, c: c, dir: st.Bundle + "/priv"}, nil
+}
+
+// State asks the session's supervisor.
+func (s *Session) State(ctx context.Context) (*SessionState, error) {
+	st := new(SessionState)
+	if err := s.c.verb(ctx, nil, []string{"state", "--", s.ID}, st); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// Close ends the session with every command in it, and returns when nothing is left.
+// One that is gone already is no error.
+func (s *Session) Close() error {
+	return s.c.verb(context.Background(), nil, []string{"delete", "--", s.ID}, nil)
+}
+
+// verb runs the program for a short answer: a JSON document into doc, unless that is
+// nil, or an error document.
+func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any) error {
+	args = append([]string{args[0], "--json"}, args[1:]...)
+	if c.StateDir != "" {
+		args = append([]string{"--state-dir", c.StateDir}, args...)
+	}
+	cmd := exec.CommandContext(ctx, c.Path, args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(), "/", drainTime
+	if stdin != nil {
+		cmd.Stdin = bytes.NewReader(stdin)
+	}
+	var out bytes.Buffer
+	var said tail
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return startError(c.Path, err)
+	}
+	var failure struct{ Error *Error }
+	if json.Unmarshal(out.Bytes(), &failure) == nil && failure.Error != nil {
+		return failure.Error
+	}
+	if err != nil {
+		e := &Error{Code: CodeInternal, Op: "client", Message: "jailer " + args[0] + " failed", Err: err, Hint: said.String()}
+		if cause := context.Cause(ctx); cause != nil {
+			e.Message, e.Err = "cancelled", cause
+		}
+		return e
+	}
+	if doc == nil {
+		return nil
+	}
+	if err := json.Unmarshal(out.Bytes(), doc); err != nil {
+		return &Error{Code: CodeInternal, Op: "client", Message: "jailer " + args[0] + " gave no document", Err: err}
+	}
+	return nil
+}
+
+// StateDir is the directory in which the session has its own.
+func (s *Session) StateDir() string { return filepath.Dir(filepath.Dir(s.dir)) }
