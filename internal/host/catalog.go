@@ -72,7 +72,6 @@ func Catalog() []Entry {
 		{ID: "rootfs.source"},
 		{ID: "rootfs.search"},
 		{ID: "state.dir"},
-		{ID: "state.path"},
 		{ID: "events.sink"},
 		{ID: "core.pattern"},
 		{ID: "clock.boottime"},

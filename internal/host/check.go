@@ -64,7 +64,7 @@ func (h *Host) Check(w Want) []Finding {
 	out = append(out, h.landlock())
 	out = append(out, h.ids(w)...)
 	out = append(out, h.rootfs(w, uid, gid)...)
-	out = append(out, h.stateDir(w), h.statePathLength(w), h.eventsSink(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
+	out = append(out, h.stateDir(w), h.eventsSink(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
 	return append(out, required(w, out)...)
 }
 

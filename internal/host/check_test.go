@@ -784,20 +784,6 @@ var hostCases = []hostCase{
 		failed: []string{"state.dir"},
 	},
 	{
-		name: "a state directory with a long name", uid: 1000,
-		set: func(_ *Host, _ fstest.MapFS, w *Want) {
-			w.StateDir = "/var/" + strings.Repeat("x", 78)
-		},
-		says: []says{{"state.path", No, "", []string{"83 bytes", "at most 82 bytes"}}},
-	},
-	{
-		name: "one with a name that just fits", uid: 1000,
-		set: func(_ *Host, _ fstest.MapFS, w *Want) {
-			w.StateDir = "/var/" + strings.Repeat("x", 77)
-		},
-		says: []says{{"state.path", Yes, "", nil}},
-	},
-	{
 		name: "an event log that can't be written", uid: 1000,
 		set: func(h *Host, _ fstest.MapFS, w *Want) {
 			w.Events, w.EventsNeeded = "/var/log/none/events.ndjson", true

@@ -249,21 +249,3 @@ func (h *Host) stateDir(w Want) Finding {
 	}
 	return f
 }
-
-// maxSocketPath is the longest path of a socket: sun_path (unix(7)) less its NUL.
-const maxSocketPath = 107
-
-// socketName is what a session's socket would add: an id that jailer made, and a
-// short name.
-const socketName = len("/") + 16 + len("/control")
-
-// statePathLength is a report: a run has no sockets there.
-func (h *Host) statePathLength(w Want) Finding {
-	dir, _ := h.statePath(w)
-	f := Finding{ID: "state.path", State: Yes, Where: dir, Reason: "short enough for sockets below it"}
-	if len(dir)+socketName > maxSocketPath {
-		f.State, f.Hint = No, fmt.Sprintf("name a directory of at most %d bytes with --state-dir", maxSocketPath-socketName)
-		f.Reason = fmt.Sprintf("%d bytes, too long for a UNIX socket below it; `run` needs none", len(dir))
-	}
-	return f
-}

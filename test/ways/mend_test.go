@@ -324,7 +324,6 @@ var elsewhere = map[string]string{
 	"apparmor.profile":  "the ways apparmor and armorroot",
 	"root.capabilities": "the way nested", "userns.create": "the way nested", "proc.fresh": "the way nested",
 	"root.uid_range": "the way nested", "cgroup.hierarchy": "cgroup.mounted", "net.egress": "the way mend itself",
-	"state.path": "every state directory of a test",
 }
 
 // untried are the ids whose steps the guest can't take, and why.
