@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"internal/seed":        {".", "limits", "policy", "internal/jailpath"},
 	"internal/audit":       {".", "internal/stream", "internal/trust"},
 	"internal/state":       {"cgroup", "internal/audit"},
-	"internal/host":        {".", "cgroup", "limits", "netns", "seccomp", "internal/apparmor", "internal/audit"},
+	"internal/host":        {".", "cgroup", "limits", "netns", "seccomp", "internal/apparmor", "internal/audit", "internal/trust"},
 	"internal/terminal":    {},
 	"internal/usermanager": {},
 	"internal/launch": {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -123,7 +124,7 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 		AppArmor:   plan.AppArmor,
 		Rootfs:     plan.Rootfs.Name, RootPath: plan.Rootfs.Path,
 		Require:  plan.Require,
-		StateDir: a.stateDir, RuntimeDir: a.xdg,
+		StateDir: a.stateDir, RuntimeDir: a.xdg, DataHome: os.Getenv("XDG_DATA_HOME"), Home: os.Getenv("HOME"),
 		Events: p.Events.Path, EventsNeeded: p.Events.OnError == policy.SinkFail,
 		Build: host.Build{Seccomp: container.SeccompBuilt},
 		CheckUIDRange: func(passwd, subuid []byte) (reason, hint string) {

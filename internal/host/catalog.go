@@ -72,6 +72,7 @@ func Catalog() []Entry {
 		{ID: "rootfs.source"},
 		{ID: "rootfs.search"},
 		{ID: "state.dir"},
+		{ID: "data.dir"},
 		{ID: "events.sink"},
 		{ID: "core.pattern"},
 		{ID: "clock.boottime"},

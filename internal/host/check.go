@@ -26,6 +26,8 @@ type Want struct {
 
 	StateDir   string // as --state-dir gives it
 	RuntimeDir string // XDG_RUNTIME_DIR of the caller
+	DataHome   string // XDG_DATA_HOME
+	Home       string // HOME
 
 	Events       string // events.path; "" for the log in the state directory
 	EventsNeeded bool   // sink_on_error = "fail"
@@ -64,7 +66,7 @@ func (h *Host) Check(w Want) []Finding {
 	out = append(out, h.landlock())
 	out = append(out, h.ids(w)...)
 	out = append(out, h.rootfs(w, uid, gid)...)
-	out = append(out, h.stateDir(w), h.eventsSink(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
+	out = append(out, h.stateDir(w), h.dataDir(w), h.eventsSink(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
 	return append(out, required(w, out)...)
 }
 

@@ -709,7 +709,7 @@ var hostCases = []hostCase{
 			h.NoExec = func(d string) (bool, error) { return d == "/srv/py", nil }
 		},
 		says: []says{
-			{"rootfs.exec", No, "", []string{"findmnt -n -o TARGET --target /srv/py"}},
+			{"rootfs.exec", No, "", []string{"findmnt -f -n -o TARGET --target /srv/py"}},
 			{"rootfs.source", No, "", []string{"can change /srv/py/usr", "js = /srv/js, py = /srv/py", "chown -R root: /srv/py"}},
 		},
 	},

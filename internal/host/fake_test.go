@@ -62,6 +62,8 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		"run/user":                              dir(0, 0o755),
 		"run/user/1000":                         dir(1000, 0o700),
 		"tmp":                                   dir(0, 0o777|fs.ModeSticky),
+		"var/lib":                               dir(0, 0o755),
+		"home/ann":                              dir(1000, 0o700),
 	}
 	h := &Host{
 		FS: files, UID: uid, GID: uid, Exe: "/opt/bin/jailer", Arch: "amd64",
@@ -81,6 +83,8 @@ func fake(uid int) (*Host, fstest.MapFS) {
 		Synced:   func() (bool, error) { return true, nil },
 		NoExec:   func(string) (bool, error) { return false, nil },
 		Events:   func(string) error { return nil },
+		Volume:   func(string) (Volume, error) { return Volume{Free: 20 << 30}, nil },
+		Way:      func(string) error { return nil },
 	}
 	return h, files
 }

@@ -72,6 +72,8 @@ type Host struct {
 	Synced   func() (bool, error)           // is the wall clock held by NTP or PTP?
 	NoExec   func(dir string) (bool, error) // is dir on a noexec mount?
 	Events   func(log string) error         // would an event log there be written?
+	Volume   func(dir string) (Volume, error)
+	Way      func(dir string) error // what lets others replace dir
 }
 
 // Here is the host that this program runs on.
@@ -103,6 +105,8 @@ func Here() *Host {
 		Synced: synced,
 		NoExec: noExec,
 		Events: audit.Check,
+		Volume: volume,
+		Way:    wayFor(os.Geteuid()),
 	}
 }
 

@@ -64,14 +64,24 @@ func onlyForRange(f Finding) string {
 
 // userName is the caller's, or the number where /etc/passwd has none.
 func (h *Host) userName() string {
-	id := strconv.Itoa(h.UID)
+	if name := h.account(0); name != "" {
+		return name
+	}
+	return strconv.Itoa(h.UID)
+}
+
+// home is the caller's home directory in /etc/passwd, or "".
+func (h *Host) home() string { return h.account(5) }
+
+// account is a field of the caller's line in /etc/passwd (passwd(5)), or "".
+func (h *Host) account(field int) string {
 	text, _ := h.read("/etc/passwd")
 	for l := range strings.Lines(text) {
-		if p := strings.Split(l, ":"); len(p) > 2 && p[2] == id {
-			return p[0]
+		if p := strings.Split(l, ":"); len(p) > max(field, 2) && p[2] == strconv.Itoa(h.UID) {
+			return p[field]
 		}
 	}
-	return id
+	return ""
 }
 
 // SubordinateRange finds the first range of the user, given by name or number,

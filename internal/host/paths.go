@@ -69,7 +69,7 @@ func (h *Host) executable(w Want) Finding {
 		f.State, f.Reason, f.Hint = Unknown, "can't be asked for its mount: "+cause(err), "see rootfs"
 	case no:
 		f.State, f.Reason = No, "is mounted noexec: no program of it can be started"
-		f.Hint = `mount -o remount,exec "$(findmnt -n -o TARGET --target ` + shown(w) + `)"`
+		f.Hint = "mount -o remount,exec " + mountOf(shown(w))
 	}
 	return f
 }
@@ -206,6 +206,8 @@ func (h *Host) mine(dir string) string {
 	}
 	uid, _ := h.Owner(i)
 	switch {
+	case i.Mode().Type() == fs.ModeSymlink:
+		return "is a symbolic link"
 	case !i.IsDir():
 		return "is not a directory"
 	case uid != h.UID:

@@ -324,6 +324,7 @@ var elsewhere = map[string]string{
 	"apparmor.profile":  "the ways apparmor and armorroot",
 	"root.capabilities": "the way nested", "userns.create": "the way nested", "proc.fresh": "the way nested",
 	"root.uid_range": "the way nested", "cgroup.hierarchy": "cgroup.mounted", "net.egress": "the way mend itself",
+	"data.dir": "TestDoctorDataDir of cmd/jailer",
 }
 
 // untried are the ids whose steps the guest can't take, and why.
