@@ -61,7 +61,12 @@ func detect(o Options) (*Layout, error) {
 	}
 	l := &Layout{V1: map[string]Mount{}}
 	below := func(p string) bool { return p == o.Root || strings.HasPrefix(p, o.Root+"/") }
-	better := func(old, new string) bool { return below(new) || !below(old) } // among equals the last is on top
+	better := func(old, new Mount) bool {
+		if old.Dev == new.Dev && strings.HasPrefix(new.Point, old.Point+"/") {
+			return false // a part of the hierarchy, bound to a place within it
+		}
+		return below(new.Point) || !below(old.Point) // among equals the last is on top
+	}
 	for _, m := range lines {
 		if m.fsType != "cgroup" && m.fsType != "cgroup2" {
 			continue
@@ -74,13 +79,13 @@ func detect(o Options) (*Layout, error) {
 			continue // covered by a later mount, or gone
 		}
 		if mt.V2 {
-			if l.Unified == nil || better(l.Unified.Point, mt.Point) {
+			if l.Unified == nil || better(*l.Unified, mt) {
 				l.Unified = &mt
 			}
 			continue
 		}
 		for _, c := range m.superOpt {
-			if old, ok := l.V1[c]; v1Controller(c) && (!ok || better(old.Point, mt.Point)) {
+			if old, ok := l.V1[c]; v1Controller(c) && (!ok || better(old, mt)) {
 				l.V1[c] = mt
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,25 @@ func TestRealReapSession(t *testing.T) {
 	})
 }
 
+// apart calls f in a mount namespace of its own: what it mounts is nobody else's to
+// stumble upon.
+func apart(t *testing.T, f func() error) error {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
 // What is mounted over a cgroup of the jail is another's: nothing in it is killed
 // or removed, and the jail is not said to be gone.
 func TestRealReapEntersNoMount(t *testing.T) {
@@ -165,17 +185,16 @@ func TestRealReapEntersNoMount(t *testing.T) {
 		bystander := start(t, o, "sleep 60")
 		j := newJail(t, b, "trap")
 		newJob(t, j, 1, Limits{})
-		for i, dir := range j.Paths() {
-			cover := filepath.Join(dir, "job-1")
-			if err := unix.Mount(aim.Paths()[i], cover, "", unix.MS_BIND, ""); err != nil {
-				t.Fatal(err)
+		ctx := within(t, time.Second)
+		err := apart(t, func() error {
+			for i, dir := range j.Paths() {
+				if err := unix.Mount(aim.Paths()[i], filepath.Join(dir, "job-1"), "", unix.MS_BIND, ""); err != nil {
+					return err
+				}
 			}
-			t.Cleanup(func() { unix.Unmount(cover, unix.MNT_DETACH) })
-			if err := unix.Mount("", cover, "", unix.MS_PRIVATE, ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := Reap(within(t, time.Second), j.Paths()); !errors.Is(err, unix.EXDEV) {
+			return Reap(ctx, j.Paths())
+		})
+		if !errors.Is(err, unix.EXDEV) {
 			t.Errorf("%v", err)
 		}
 		for _, dir := range o.Paths() {
@@ -187,6 +206,22 @@ func TestRealReapEntersNoMount(t *testing.T) {
 			t.Error("the process in the mount is dead")
 		}
 	})
+}
+
+// A part of a hierarchy that is bound to a place within it is not where the hierarchy
+// is.
+func TestDetectNested(t *testing.T) {
+	f := newFake(t, 0)
+	dirs := []string{f.v1("memory", "rw", "memory"), f.v2("unified", "/", "rw", "hugetlb")}
+	for _, dir := range dirs {
+		line := f.lines[len(f.lines)-len(dirs)] // each adds one
+		f.lines = append(f.lines, strings.Replace(line, " "+dir+" ", " "+dir+"/jail-a/job-1 ", 1))
+	}
+	f.flush()
+	l, err := detect(f.options())
+	if err != nil || l.V1["memory"].Point != dirs[0] || l.Unified == nil || l.Unified.Point != dirs[1] {
+		t.Errorf("%+v, %v", l, err)
+	}
 }
 
 // A tree without end is an error, not a collector without end.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -65,7 +66,9 @@ func (f *sessionFlags) check() error {
 			return usagef("--id: %v", err)
 		}
 	}
-	_, err := f.overrides(nil)
+	flags := f.requestFlags
+	flags.envFiles = nil // read by the supervisor alone: one may be a pipe
+	_, err := flags.overrides(nil)
 	return err
 }
 
@@ -95,9 +98,6 @@ Exit status: 0 done; 1 failed, and the reason is on standard error; 2 usage.`,
 	return c
 }
 
-// answerFD is the supervisor's end of the pipe on which it answers.
-const answerFD = 3
-
 // answerLimit is more, in bytes, than a state document ever has.
 const answerLimit = 1 << 20
 
@@ -112,17 +112,23 @@ func (a *app) create(f *sessionFlags) error {
 		return createError(err)
 	}
 	defer r.Close()
+	// It is inherited under a number that is free here: what the caller has passed, as
+	// in --request /dev/fd/3, keeps its own.
+	answerFD, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD, 3)
+	w.Close()
+	if err != nil {
+		return createError(os.NewSyscallError("fcntl", err))
+	}
 	// The program is this very one, whatever lies at its path by now.
-	cmd := exec.Command("/proc/self/exe", superviseArgs(a.args)...)
+	cmd := exec.Command("/proc/self/exe", superviseArgs(a.args, answerFD)...)
 	cmd.Args[0] = "jailer"
-	cmd.ExtraFiles = []*os.File{w}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true} // no terminal's signals reach it
 	cmd.Stderr = os.Stderr
 	if f.request == "-" {
 		cmd.Stdin = a.in
 	}
 	err = cmd.Start()
-	w.Close()
+	unix.Close(answerFD)
 	if err != nil {
 		return createError(err)
 	}
@@ -150,13 +156,13 @@ func createError(err error) error {
 }
 
 // superviseArgs are the arguments of create as those of supervise.
-func superviseArgs(args []string) []string {
+func superviseArgs(args []string, answerFD int) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		// The one flag with a value that may stand before the verb.
 		if arg == "create" && (i == 0 || args[i-1] != "--state-dir") {
 			args[i] = "supervise"
-			break
+			return slices.Insert(args, i+1, "--answer-fd="+strconv.Itoa(answerFD))
 		}
 	}
 	return args

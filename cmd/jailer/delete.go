@@ -24,11 +24,7 @@ Exit status: 0 nothing is left; 1 something could not be removed, or ID is a
 ` + "`jailer run`" + `, which ends with its launcher; 2 usage.`,
 		Args: exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			id, err := sessionID(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
+			client, id, err := a.ofID(args[0])
 			if err != nil {
 				return err
 			}

@@ -56,6 +56,15 @@ func sessionID(arg string) (string, error) {
 	return arg, nil
 }
 
+// ofID is the client, and the session that an argument names.
+func (a *app) ofID(arg string) (client *session.Client, id string, err error) {
+	if id, err = sessionID(arg); err != nil {
+		return nil, "", err
+	}
+	client, err = a.client()
+	return client, id, err
+}
+
 // inSession takes "ID [flags] -- COMMAND…" apart. Flags may stand on both sides of the
 // id, and so the command must have its --: no word of it may be taken for a flag.
 func inSession(c *cobra.Command, args []string) (id string, argv []string, err error) {

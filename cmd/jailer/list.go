@@ -99,11 +99,7 @@ commands that run and the managed processes besides.
 Exit status: 0 done; 1 failed, or there is no such session; 2 usage.`,
 		Args: exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			id, err := sessionID(args[0])
-			if err != nil {
-				return err
-			}
-			client, err := a.client()
+			client, id, err := a.ofID(args[0])
 			if err != nil {
 				return err
 			}

@@ -106,11 +106,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 }
 
 func (a *app) ps(arg string, prune, asJSON bool) error {
-	id, err := sessionID(arg)
-	if err != nil {
-		return err
-	}
-	client, err := a.client()
+	client, id, err := a.ofID(arg)
 	if err != nil {
 		return err
 	}
@@ -147,13 +143,10 @@ func ending(p session.Process) string {
 
 // inProcess is what the verbs for one process have in common.
 func (a *app) inProcess(args []string) (client *session.Client, id, process string, err error) {
-	if id, err = sessionID(args[0]); err != nil {
-		return nil, "", "", err
-	}
 	if args[1] == "" {
 		return nil, "", "", usagef("no process given")
 	}
-	client, err = a.client()
+	client, id, err = a.ofID(args[0])
 	return client, id, args[1], err
 }
 

@@ -138,7 +138,8 @@ func (a *app) launchOptions(f *requestFlags, argv []string) (o launch.Options, e
 	if o, err = a.commandOptions(f, argv); err != nil {
 		return o, err
 	}
-	return o, f.policyAndSeed(&o)
+	err = f.policyAndSeed(&o)
+	return o, err
 }
 
 // policyAndSeed reads what a jail is made from, and not a command in one.

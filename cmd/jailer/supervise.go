@@ -20,6 +20,7 @@ import (
 // superviseCommand is what create starts; nobody else does.
 func (a *app) superviseCommand() *cobra.Command {
 	f := &sessionFlags{}
+	var answerFD int
 	c := &cobra.Command{
 		Use:    "supervise [flags]",
 		Short:  "Keep a session (started by jailer create)",
@@ -40,6 +41,7 @@ func (a *app) superviseCommand() *cobra.Command {
 		},
 	}
 	f.register(c.Flags())
+	c.Flags().IntVar(&answerFD, "answer-fd", 0, "answer on the inherited pipe `N`")
 	return c
 }
 
@@ -111,7 +113,8 @@ func (a *app) sessionOptions(f *sessionFlags) (launch.Options, error) {
 		return o, err
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
-	return o, f.policyAndSeed(&o)
+	err = f.policyAndSeed(&o)
+	return o, err
 }
 
 // detach lets go of everything that is the caller's: streams, working directory.

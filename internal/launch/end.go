@@ -19,9 +19,6 @@ const endWait = 10 * time.Second
 // the process that the run is done for has ended.
 const ownerWait = time.Second
 
-// totalsWait is how long another reader of the output may take over the rest.
-const totalsWait = 10 * time.Second
-
 // releaseWait is how long the caller's terminal stays the job's after its end.
 const releaseWait = time.Second
 
@@ -134,9 +131,7 @@ func (c *command) drainElsewhere() error {
 	if c.o.Streams.Totals == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, totalsWait)
-	defer cancel()
-	t, err := c.o.Streams.Totals(ctx)
+	t, err := c.o.Streams.Totals(c.ctx) // whoever waits for a slow reader also bounds that
 	if err != nil {
 		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "nobody took the output to its end", Err: err})
 		return nil

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -49,6 +50,8 @@ func (c *command) resolve() error {
 		if c.o.Overrides.Limits.CPUTime == 0 {
 			plan.Limits.CPUTime = plan.Limits.CPUs.Time(plan.Limits.TTL)
 		}
+		// Its output goes on for as long as it does; who keeps it bounds it.
+		plan.Limits.MaxOutput, plan.OutputKeep, plan.OnOutputLimit = math.MaxInt64, jailer.KeepHead, jailer.OnLimitTruncate
 	}
 	if c.o.Overrides.AppArmorRequired && !c.j.armor {
 		return &jailer.Error{

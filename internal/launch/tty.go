@@ -38,8 +38,8 @@ func (c *command) openTerminal() {
 		c.master = nil
 		return
 	}
-	in, err := duplicate(c.master)
-	out, err2 := duplicate(c.master)
+	in, err := terminal.Duplicate(c.master)
+	out, err2 := terminal.Duplicate(c.master)
 	if out == nil {
 		out = c.master
 	}
@@ -61,22 +61,6 @@ func (c *command) openTerminal() {
 		cancel()
 		master.Close()
 	}()
-}
-
-func duplicate(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	fd := -1
-	var derr error
-	if err := raw.Control(func(p uintptr) { fd, derr = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 3) }); err != nil {
-		return nil, err
-	}
-	if derr != nil {
-		return nil, os.NewSyscallError("fcntl", derr)
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // resizes is the channel of new sizes, nil where there are none.

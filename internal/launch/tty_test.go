@@ -65,7 +65,7 @@ func TestDuplicate(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	d, err := duplicate(w)
+	d, err := terminal.Duplicate(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDuplicate(t *testing.T) {
 		t.Errorf("flags %#x, %v", flags, err)
 	}
 	w.Close()
-	if _, err := duplicate(w); err == nil {
+	if _, err := terminal.Duplicate(w); err == nil {
 		t.Error("a closed file was duplicated")
 	}
 }

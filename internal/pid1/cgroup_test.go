@@ -166,9 +166,9 @@ func TestCgroupV2(t *testing.T) {
 	}
 
 	// Two of one PID 1 in the same cgroup, and between them some that fail. It is not
-	// the one above: into a cgroup that was ever killed by cgroup.kill, Linux from 6.15
-	// on clones nothing that lives (cgroup_post_fork compares the target's kill_seq with
-	// that of the parent's cgroup).
+	// the one above: what is cloned into a cgroup that cgroup.kill was ever written to
+	// dies at once (seen on Linux 6.18; cgroup_post_fork compares the target's kill_seq
+	// with that of the parent's cgroup).
 	next := open(t, filepath.Join(dir, "next"), unix.O_PATH|unix.O_DIRECTORY)
 	j = ready(t, o)
 	quick := sh("grep ^0: /proc/self/cgroup")

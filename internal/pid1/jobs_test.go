@@ -323,6 +323,33 @@ func TestDescriptorsCounted(t *testing.T) {
 	}
 }
 
+// PID 1 without room for descriptors: a job fails, and what came of its files is closed.
+func TestDescriptorsNoRoom(t *testing.T) {
+	need.Root(t)
+	j := ready(t, options{})
+	limit := func(n uint64) {
+		t.Helper()
+		if err := unix.Prlimit(j.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 1024}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[uint64]Stage{5: StageFiles, 6: StageFiles, 7: StageFiles, 8: StagePair, 9: StagePair} {
+		limit(n)
+		j.job(t, 1, sh("echo ran"))
+		if r := j.want(t, 1, Failed); r.Stage != want {
+			t.Errorf("with room for %d: %v", n, r.Err())
+		}
+	}
+	limit(1024)
+	j.alive(t, 1)
+	if n := openIn(j); n != 5 {
+		t.Errorf("%d descriptors in PID 1, want 5", n)
+	}
+	if got := j.output(t); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Descriptors belong to an EXEC alone.
 func TestJobsStrayDescriptors(t *testing.T) {
 	j := ready(t, options{})
@@ -408,6 +435,85 @@ func TestJobsStorm(t *testing.T) {
 	j.alive(t, 1)
 }
 
+// A job that kills whatever it can, at any moment between a clone and an exec: what it
+// hits is told truly, and PID 1 goes on.
+func TestJobsKilledByAnother(t *testing.T) {
+	j := ready(t, options{size: "1m"})
+	j.job(t, 1, sh("while :; do kill -s KILL -- -1; done 2>/dev/null"))
+	j.want(t, 1, Started)
+	kinds := map[string]int{}
+	for n := uint32(2); n < 200; n++ {
+		if n%10 == 0 {
+			p := seedPayload()
+			if err := j.Exec(n, &p, j.files(options{})); err != nil { // its stdin ends at once
+				t.Fatal(err)
+			}
+		} else {
+			j.job(t, n, sh("sleep 0.01; exit 3"))
+		}
+		for n, r := range j.ends(t, 1) {
+			switch {
+			case r.Type == Exited && r.WaitStatus == 9:
+				kinds["killed"]++
+			case r.Type == Exited && r.WaitStatus == 0x300:
+				kinds["ran"]++
+			case r.Type == Failed && r.Stage == StageDied && r.WaitStatus == 9:
+				kinds["died"]++
+			case n%10 == 0 && r.Stage == StageSeed && r.Errno == syscall.EPROTO:
+			default:
+				t.Errorf("%+v (%v)", r, r.Err())
+			}
+		}
+	}
+	t.Log(kinds)
+	if kinds["killed"]+kinds["died"] == 0 {
+		t.Error("it killed nothing")
+	}
+	j.Signal(1, syscall.SIGKILL)
+	j.want(t, 1, Exited)
+	j.alive(t, 1)
+}
+
+// Stopped before its exec, a job stays so; it is killed all the same, and holds up
+// nobody.
+func TestJobsStoppedByAnother(t *testing.T) {
+	j := ready(t, options{size: "1m"})
+	j.job(t, 1, sh("while :; do kill -s STOP -- -1; done 2>/dev/null"))
+	j.want(t, 1, Started)
+	const n = 20
+	for i := range uint32(n) {
+		j.job(t, i+2, sh("exit 3"))
+	}
+	time.Sleep(need.Time(200 * time.Millisecond))
+	j.Signal(1, syscall.SIGKILL)
+	for i := range uint32(n) {
+		j.Signal(i+2, syscall.SIGKILL)
+	}
+	first := false
+	for ends, started := 0, map[uint32]bool{}; ends < n+1; {
+		r, err := j.Next()
+		if err != nil {
+			t.Fatalf("%v after %d", err, ends)
+		}
+		switch {
+		case r.Type == Started && !started[r.Job]:
+			started[r.Job] = true
+			continue
+		case r.Job == 1 && r.Type == Exited && r.WaitStatus == 9:
+			first = true
+		case r.Type == Exited && started[r.Job] && (r.WaitStatus == 9 || r.WaitStatus == 0x300):
+		case r.Type == Failed && r.Stage == StageDied && r.WaitStatus == 9:
+		default:
+			t.Errorf("%+v (%v)", r, r.Err())
+		}
+		ends++
+	}
+	if !first {
+		t.Error("no end of job 1")
+	}
+	j.alive(t, 1)
+}
+
 func TestJobsKill(t *testing.T) {
 	j := ready(t, options{})
 	const n = 30
@@ -446,6 +552,53 @@ func TestJobsLauncherGone(t *testing.T) {
 	if err := j.cmd.Wait(); err == nil {
 		t.Error("pid 1 ended with 0")
 	}
+}
+
+// A launcher that reads nothing for long misses nothing; one that ends so takes all
+// with it.
+func TestJobsLauncherDeaf(t *testing.T) {
+	const n = 3000 // more reports than the socket holds
+	deaf := func(t *testing.T) (*jail, chan error) {
+		j, sent := ready(t, options{}), make(chan error, 1)
+		p, f := job("/bin/true"), j.files(options{})
+		go func() {
+			for i := range uint32(n) {
+				if err := j.Exec(i+1, &p, f); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		select {
+		case err := <-sent:
+			t.Fatalf("nothing waited: %v", err)
+		case <-time.After(need.Time(2 * time.Second)):
+		}
+		return j, sent
+	}
+	t.Run("reads", func(t *testing.T) {
+		j, sent := deaf(t)
+		j.SetReadDeadline(time.Now().Add(need.Time(60 * time.Second)))
+		for job, r := range j.ends(t, n) {
+			if r.WaitStatus != 0 || r.Type == Failed && r.Stage != StageJobs {
+				t.Errorf("job %d: %+v (%v)", job, r, r.Err())
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ends", func(t *testing.T) {
+		j, sent := deaf(t)
+		j.Close()
+		if err := <-sent; err == nil {
+			t.Error("all was sent")
+		}
+		if err := j.cmd.Wait(); err == nil {
+			t.Error("pid 1 ended with 0")
+		}
+	})
 }
 
 // Leftovers are counted when nobody else lives.

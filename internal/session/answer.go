@@ -22,7 +22,7 @@ type Answer struct {
 // was inherited.
 func TakeAnswer(fd int) (*Answer, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
+	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
 		return nil, errors.New("no pipe was inherited")
 	}
 	unix.CloseOnExec(fd)
@@ -35,12 +35,7 @@ func TakeAnswer(fd int) (*Answer, error) {
 
 // Broken closes the channel when nobody can read the answer any more.
 func (a *Answer) Broken() (gone <-chan struct{}, stop func(), err error) {
-	f, err := duplicate(a.f)
-	if err != nil {
-		return nil, nil, err
-	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	f.Close()
+	fd, err := unix.FcntlInt(a.f.Fd(), unix.F_DUPFD_CLOEXEC, 3) // blocking already
 	if err != nil {
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}

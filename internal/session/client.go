@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	answerWait = 15 * time.Second // for an answer that nothing has to happen for
+	answerWait = 15 * time.Second // for an answer that nothing has to happen for, or little
 	startWait  = time.Minute      // for a process to start
 	endWait    = time.Minute      // for a session, or a process that was killed, to end
 	lookWait   = 2 * time.Second  // for each of many answers, where the record will do too
@@ -106,10 +106,7 @@ func (c *Client) receive(conn *wire.Conn, first bool) (*wire.Message, []*os.File
 	m, files, err := conn.Receive()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, nil, &jailer.Error{
-			Code: jailer.CodeInvalidState, Op: "session.socket", Retryable: true, Message: "the session's supervisor doesn't answer",
-			Hint: "look whether it is stopped or the host overloaded",
-		}
+		return nil, nil, noAnswer()
 	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
 		return nil, nil, &jailer.Error{Code: jailer.CodeInvalidState, Op: "session.socket", Reason: "session.ended", Message: "the session's supervisor is gone"}
 	case err != nil:
@@ -130,6 +127,13 @@ func (c *Client) receive(conn *wire.Conn, first bool) (*wire.Message, []*os.File
 		return nil, nil, e
 	}
 	return m, files, nil
+}
+
+func noAnswer() error {
+	return &jailer.Error{
+		Code: jailer.CodeInvalidState, Op: "session.socket", Retryable: true, Message: "the session's supervisor doesn't answer",
+		Hint: "look whether it is stopped or the host overloaded",
+	}
 }
 
 func (c *Client) send(conn *wire.Conn, m *wire.Message, files ...*os.File) error {

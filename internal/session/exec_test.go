@@ -20,11 +20,11 @@ import (
 // Output comes past the supervisor, under the cap of the command's plan.
 func TestExecOutput(t *testing.T) {
 	b := supervise(t, func(j *fakeJail, _ *Options) { j.plan.Limits.MaxOutput = 10 })
-	b.jail.commands["both"] = func(c *fakeCommand) {
+	b.jail.set("both", func(c *fakeCommand) {
 		_, _ = io.WriteString(c.Streams.Stdout, strings.Repeat("o", 100_000))
 		_, _ = io.WriteString(c.Streams.Stderr, "e\xff")
 		*c.result.ExitCode = 3
-	}
+	})
 	t.Run("captured", func(t *testing.T) {
 		out, err := b.run(t.Context(), "both")
 		if err != nil {
@@ -52,14 +52,14 @@ func TestExecOutput(t *testing.T) {
 // That the output is over the cap comes to the supervisor, where the plan says kill.
 func TestExecExceeded(t *testing.T) {
 	b := supervise(t, func(j *fakeJail, _ *Options) { j.plan.Limits.MaxOutput, j.plan.OnOutputLimit = 10, jailer.OnLimitKill })
-	b.jail.commands["flood"] = func(c *fakeCommand) {
+	b.jail.set("flood", func(c *fakeCommand) {
 		_, _ = io.WriteString(c.Streams.Stderr, strings.Repeat("x", 100))
 		select {
 		case <-c.Streams.Exceeded:
 			c.result.Status = jailer.StatusOutputLimitExceeded
 		case <-time.After(long):
 		}
-	}
+	})
 	out, err := b.run(t.Context(), "flood")
 	if err != nil || out.Result.Status != jailer.StatusOutputLimitExceeded {
 		t.Errorf("%+v, %v", out, err)
@@ -68,13 +68,13 @@ func TestExecExceeded(t *testing.T) {
 
 func TestExecStdin(t *testing.T) {
 	b := supervise(t, nil)
-	b.jail.commands["cat"] = func(c *fakeCommand) {
+	b.jail.set("cat", func(c *fakeCommand) {
 		if c.Streams.Stdin == nil {
 			_, _ = io.WriteString(c.Streams.Stdout, "nothing to read")
 			return
 		}
 		_, _ = io.Copy(c.Streams.Stdout, c.Streams.Stdin)
-	}
+	})
 	for _, row := range []struct {
 		in   io.Reader
 		want string
@@ -91,8 +91,8 @@ func TestExecStdin(t *testing.T) {
 // What the command line says arrives whole, and what is the session's doesn't at all.
 func TestExecFlags(t *testing.T) {
 	b := supervise(t, nil)
-	var got launch.Command
-	b.jail.commands["a\xff"] = func(c *fakeCommand) { got = c.Command }
+	commands := make(chan launch.Command, 2)
+	b.jail.set("a\xff", func(c *fakeCommand) { commands <- c.Command })
 	o := policy.Overrides{
 		Argv: []string{"a\xff", "", "b c"}, Env: map[string]string{"K": "\xfe", "E": ""}, Cwd: "/tmp/\xfd", CPUSet: "0",
 		OutputKeep: "tail", OnOutputLimit: "kill", Stdin: true, Capabilities: []string{}, AppArmorRequired: true,
@@ -103,6 +103,7 @@ func TestExecFlags(t *testing.T) {
 	if _, err := b.client.Exec(t.Context(), "one", launch.Options{Request: []byte(`{"v":1}`), Overrides: sent}); err != nil {
 		t.Fatal(err)
 	}
+	got := <-commands
 	equal(t, got.Overrides, o)
 	if string(got.Request) != `{"v":1}` || got.Service {
 		t.Errorf("%+v", got)
@@ -111,19 +112,20 @@ func TestExecFlags(t *testing.T) {
 	if _, err := b.client.Exec(t.Context(), "one", launch.Options{Overrides: o}); err != nil {
 		t.Fatal(err)
 	}
+	got = <-commands
 	equal(t, got.Overrides, o) // an absent list is none
 }
 
 func TestExecSignals(t *testing.T) {
 	b := supervise(t, nil)
-	b.jail.commands["trap"] = func(c *fakeCommand) {
+	b.jail.set("trap", func(c *fakeCommand) {
 		select {
 		case sig := <-c.Signals:
 			c.outcome.Interrupt = sig
 			c.result.Signal = new(unix.SignalName(sig.(syscall.Signal)))
 		case <-c.stop:
 		}
-	}
+	})
 	signals := make(chan os.Signal, 1)
 	ch := b.begin(t, launch.Options{Overrides: policy.Overrides{Argv: []string{"trap"}}, Signals: signals})
 	signals <- unix.SIGTERM
@@ -138,7 +140,7 @@ func TestClientGone(t *testing.T) {
 	other := b.begin(t, launch.Options{Overrides: policy.Overrides{Argv: []string{"forever"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	aborted := make(chan struct{})
-	b.jail.commands["victim"] = func(c *fakeCommand) { <-c.ctx.Done(); close(aborted) }
+	b.jail.set("victim", func(c *fakeCommand) { <-c.ctx.Done(); close(aborted) })
 	go func() {
 		time.Sleep(100 * time.Millisecond)
 		cancel()
@@ -191,7 +193,7 @@ func TestDeafClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	b.jail.commands["much"] = say(strings.Repeat("x", 150_000))
+	b.jail.set("much", say(strings.Repeat("x", 150_000)))
 	ch := b.begin(t, launch.Options{Overrides: policy.Overrides{Argv: []string{"much"}}, Stdout: w})
 	b.lives(t)
 	began := time.Now()

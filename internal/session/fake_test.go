@@ -46,6 +46,13 @@ type fakeCommand struct {
 	outcome launch.Outcome
 }
 
+// set adds a command.
+func (f *fakeJail) set(name string, run func(*fakeCommand)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commands[name] = run
+}
+
 func (f *fakeJail) ID() string            { return f.id }
 func (f *fakeJail) PID() int              { return 4242 }
 func (f *fakeJail) Plan() *policy.Plan    { return &f.plan }
@@ -83,7 +90,9 @@ func (f *fakeJail) Exec(ctx context.Context, c launch.Command) (*launch.Outcome,
 	if len(c.Overrides.Argv) > 0 {
 		name = c.Overrides.Argv[0]
 	}
+	f.mu.Lock()
 	run := f.commands[name]
+	f.mu.Unlock()
 	if run == nil {
 		return nil, &jailer.Error{Code: jailer.CodeCommandNotFound, Message: name + " is not there"}
 	}

@@ -52,7 +52,7 @@ func (b *bed) exited(t *testing.T, id string) Process {
 
 func TestProcess(t *testing.T) {
 	b := supervise(t, nil)
-	b.jail.commands["three"] = func(c *fakeCommand) { *c.result.ExitCode = 3 }
+	b.jail.set("three", func(c *fakeCommand) { *c.result.ExitCode = 3 })
 	p := b.start(t, "web", "forever")
 	if p.ID != "p1" || p.Name != "web" || p.Status != ProcessRunning || p.StartedAt.IsZero() || p.ExecID == "" {
 		t.Errorf("%+v", p)
@@ -101,13 +101,13 @@ func TestProcessLimit(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	b := supervise(t, nil)
-	b.jail.commands["polite"] = func(c *fakeCommand) {
+	b.jail.set("polite", func(c *fakeCommand) {
 		select {
 		case sig := <-c.Signals:
 			c.result.Signal = new(fmt.Sprint(sig))
 		case <-c.stop:
 		}
-	}
+	})
 	b.start(t, "polite", "polite")
 	p, err := b.client.Stop("one", "polite", time.Minute)
 	if err != nil || p.Status != ProcessExited || *p.Signal != "terminated" {
@@ -132,7 +132,7 @@ func TestStop(t *testing.T) {
 
 func TestKill(t *testing.T) {
 	b := supervise(t, nil)
-	b.jail.commands["trap"] = func(c *fakeCommand) { fmt.Fprint(c.Stdout, <-c.Signals) }
+	b.jail.set("trap", func(c *fakeCommand) { fmt.Fprint(c.Stdout, <-c.Signals) })
 	b.start(t, "", "trap")
 	if _, err := b.client.Kill("one", "p1", unix.SIGUSR1); err != nil {
 		t.Fatal(err)
@@ -156,12 +156,12 @@ func (b *bed) log(t *testing.T, r LogRequest) (string, int64) {
 func TestLogs(t *testing.T) {
 	b := supervise(t, nil)
 	more := make(chan struct{})
-	b.jail.commands["talk"] = func(c *fakeCommand) {
+	b.jail.set("talk", func(c *fakeCommand) {
 		_, _ = io.WriteString(c.Stdout, "one two\n")
 		_, _ = io.WriteString(c.Stderr, "wrong\n")
 		<-more
 		_, _ = io.WriteString(c.Stdout, "three\n")
-	}
+	})
 	b.start(t, "", "talk")
 	for end := time.Now().Add(long); ; { // OnStart comes before the first word
 		if text, _ := b.log(t, LogRequest{Process: "p1", Stream: "stderr"}); text != "" || time.Now().After(end) {
@@ -197,12 +197,12 @@ func TestLogs(t *testing.T) {
 func TestLogLoses(t *testing.T) {
 	b := supervise(t, nil)
 	const total = 5 << 20
-	b.jail.commands["flood"] = func(c *fakeCommand) {
+	b.jail.set("flood", func(c *fakeCommand) {
 		block := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
 		for range total / len(block) {
 			_, _ = c.Stdout.Write(block)
 		}
-	}
+	})
 	b.start(t, "", "flood")
 	p := b.exited(t, "p1")
 	if p.StdoutBytes != total || p.StdoutLost != total-LogSize {

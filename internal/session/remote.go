@@ -124,6 +124,7 @@ func (r *remote) follow(ctx context.Context) (*launch.Outcome, error) {
 		resizes = r.o.TTY.Resize
 	}
 	messages, done := r.listen(ctx), ctx.Done()
+	ends, late := 0, (<-chan time.Time)(nil)
 	for {
 		select {
 		case h := <-messages:
@@ -135,9 +136,15 @@ func (r *remote) follow(ctx context.Context) (*launch.Outcome, error) {
 				return out, err
 			}
 		case sig := <-r.o.Signals:
-			if s, ok := sig.(syscall.Signal); ok {
-				r.tell(&wire.Message{Type: wire.Signal, Signal: int(s)})
+			s, _ := sig.(syscall.Signal)
+			if s == unix.SIGINT || s == unix.SIGTERM {
+				if ends++; ends == 2 { // it is to end now; so are we, if nobody hears that
+					late = time.After(answerWait)
+				}
 			}
+			go r.tell(&wire.Message{Type: wire.Signal, Signal: int(s)}) // may have to wait for a supervisor that is stopped
+		case <-late:
+			return nil, noAnswer()
 		case <-r.exceeded:
 			r.tell(&wire.Message{Type: wire.Exceeded})
 		case size := <-resizes:

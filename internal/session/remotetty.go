@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/stream"
@@ -16,12 +14,12 @@ import (
 
 // openTerminal reads the command's terminal and types on it, as launch does in a run.
 func (r *remote) openTerminal(ctx context.Context, master *os.File) error {
-	in, err := duplicate(master)
+	in, err := terminal.Duplicate(master)
 	if err != nil {
 		master.Close()
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "stream", Reason: "host.resources", Err: err}
 	}
-	out, err := duplicate(master)
+	out, err := terminal.Duplicate(master)
 	if err != nil {
 		master.Close()
 		in.Close()
@@ -73,20 +71,4 @@ func (r *remote) resize(size terminal.Size) {
 	if r.o.TTY.Resized != nil {
 		r.o.TTY.Resized(size)
 	}
-}
-
-func duplicate(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	fd := -1
-	var derr error
-	if err := raw.Control(func(p uintptr) { fd, derr = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 3) }); err != nil {
-		return nil, err
-	}
-	if derr != nil {
-		return nil, os.NewSyscallError("fcntl", derr)
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
 }

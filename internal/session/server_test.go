@@ -78,7 +78,7 @@ func TestEnds(t *testing.T) {
 		}
 		defer r.Close()
 		defer w.Close()
-		b.jail.commands["much"] = say(strings.Repeat("x", 150_000))                                      // two pipes and a buffer
+		b.jail.set("much", say(strings.Repeat("x", 150_000)))                                            // two pipes and a buffer
 		ch := b.begin(t, launch.Options{Overrides: policy.Overrides{Argv: []string{"much"}}, Stdout: w}) // nobody reads r
 		b.ended(t, audit.Idle, 0, slack)
 		w.Close()

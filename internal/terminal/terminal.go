@@ -97,6 +97,18 @@ func Type(want string) string {
 	return want
 }
 
+// Duplicate gives another descriptor of f, in the mode that it has.
+func Duplicate(f *os.File) (*os.File, error) {
+	fd := -1
+	if err := control(f, func(p int) (err error) {
+		fd, err = unix.FcntlInt(uintptr(p), unix.F_DUPFD_CLOEXEC, 3)
+		return os.NewSyscallError("fcntl", err)
+	}); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
 // control calls f with the descriptor, which stays in the mode that it has: Fd
 // would make it blocking.
 func control(file *os.File, f func(fd int) error) error {

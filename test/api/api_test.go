@@ -152,6 +152,18 @@ func is(err error, code jailer.Code) bool {
 	return ok && e.Code == code
 }
 
+// asleep waits until n processes sleep for this long, which nobody else does.
+func asleep(t *testing.T, mark string, n int) {
+	t.Helper()
+	var found []jail.Process
+	if !jail.Eventually(need.Time(30*time.Second), func() bool {
+		found = jail.Living(t, func(p jail.Process) bool { return p.Cmdline == "sleep "+mark })
+		return len(found) == n
+	}) {
+		t.Errorf("%d processes are asleep, want %d", len(found), n)
+	}
+}
+
 // TestCancel: the end of the context ends the command and all its processes, and
 // nothing else in the session.
 func TestCancel(t *testing.T) {
@@ -161,11 +173,14 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	why := errors.New("enough")
-	began := time.Now()
-	time.AfterFunc(need.Time(300*time.Millisecond), cancel)
-	_ = why
-	cmd := s.Command(ctx, "sh", "-c", "trap '' TERM; (trap '' TERM; setsid sleep 1000 &) ; sleep 1000; sleep 1000")
+	mark := fmt.Sprintf("1001.%07d", os.Getpid())
+	var began time.Time
+	go func() {
+		asleep(t, mark, 2)
+		began = time.Now()
+		cancel()
+	}()
+	cmd := s.Command(ctx, "sh", "-c", "trap '' TERM; (trap '' TERM; setsid sleep "+mark+" &) ; sleep "+mark+"; sleep 1000")
 	err := cmd.Run()
 	if !errors.Is(err, context.Canceled) || cmd.Result == nil || cmd.Result.Status != jailer.StatusAborted {
 		t.Errorf("%v, %+v", err, cmd.Result)
@@ -173,8 +188,8 @@ func TestCancel(t *testing.T) {
 	if d := time.Since(began); d > need.Time(8*time.Second) {
 		t.Errorf("took %v", d)
 	}
-	out, err := s.Command(t.Context(), "sh", "-c", "ls -d /proc/[0-9]* | wc -l").Output()
-	if err != nil || strings.TrimSpace(string(out)) > "5" { // PID 1, the other, sh, ls, wc
+	out, err := s.Command(t.Context(), "sh", "-c", "set -- /proc/[0-9]*; echo $#").Output()
+	if err != nil || string(out) != "3\n" { // PID 1, the other, sh
 		t.Errorf("%q, %v", out, err)
 	}
 	if err := other.Signal(syscall.SIGTERM); err != nil {
@@ -195,7 +210,7 @@ func TestCancel(t *testing.T) {
 
 func TestProcess(t *testing.T) {
 	s, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
-	p, err := s.Start(t.Context(), "web", sh("echo up; echo oops >&2; trap 'echo down; exit 5' TERM; while :; do sleep 0.05; done"))
+	p, err := s.Start(t.Context(), "web", sh("echo oops >&2; trap 'echo down; exit 5' TERM; echo up; while :; do sleep 0.05; done"))
 	if err != nil || p.Name != "web" || p.Status != "running" {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -205,7 +220,13 @@ func TestProcess(t *testing.T) {
 		lost, err := s.Logs(context.Background(), "web", jailer.LogOptions{Follow: true}, &b)
 		followed <- fmt.Sprint(b.String(), lost, err)
 	}()
-	time.Sleep(need.Time(300 * time.Millisecond)) // the trap is set
+	if !jail.Eventually(need.Time(30*time.Second), func() bool {
+		var b bytes.Buffer
+		_, err := s.Logs(t.Context(), "web", jailer.LogOptions{}, &b)
+		return err == nil && b.String() == "up\n" // the trap is set
+	}) {
+		t.Fatal("never up")
+	}
 	if p, err = s.Stop(t.Context(), "web", 10*time.Second); err != nil || p.Status != "exited" || p.ExitCode == nil || *p.ExitCode != 5 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -228,15 +249,17 @@ func TestProcess(t *testing.T) {
 // TestSupervisorLost: a command whose supervisor is killed has no result, and the jail
 // is gone.
 func TestSupervisorLost(t *testing.T) {
-	s, caller := create(t, jailer.Request{}, jailer.SessionOptions{})
-	time.AfterFunc(need.Time(300*time.Millisecond), func() {
+	s, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	mark := fmt.Sprintf("1002.%07d", os.Getpid())
+	go func() {
+		asleep(t, mark, 1)
 		for _, p := range jail.Processes(t) {
 			if p.PID == s.PID {
 				_ = syscall.Kill(p.Parent, syscall.SIGKILL)
 			}
 		}
-	})
-	res, err := s.Exec(t.Context(), sh("sleep 1000"), jailer.IO{})
+	}()
+	res, err := s.Exec(t.Context(), sh("sleep "+mark), jailer.IO{})
 	if res != nil || !is(err, jailer.CodeInvalidState) {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -246,5 +269,4 @@ func TestSupervisorLost(t *testing.T) {
 	if !jail.Eventually(need.Time(10*time.Second), func() bool { return syscall.Kill(s.PID, 0) != nil }) {
 		t.Error("PID 1 is still there")
 	}
-	_ = caller
 }

@@ -235,7 +235,7 @@ func (c *Caller) StateDir() string { return filepath.Join(c.Home, "state") }
 func (c *Caller) Command(ctx context.Context, args ...string) *exec.Cmd {
 	args = Patient(args)
 	own := []string{"--state-dir", c.StateDir()}
-	if c.Policy != "" && slices.Contains([]string{"run", "spec", "events"}, args[0]) {
+	if c.Policy != "" && slices.Contains([]string{"run", "create", "spec", "events"}, args[0]) {
 		own = append(own, "--policy", c.Policy)
 	}
 	return c.Exec(ctx, Program(), slices.Insert(args, 1, own...)...)

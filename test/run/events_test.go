@@ -221,15 +221,31 @@ func sinkPolicy(t *testing.T, c *jail.Caller, log, onError string) *jail.Caller 
 	return c.WithPolicy(t, "sink.toml", fmt.Sprintf("%s\n[events]\npath = %q\nsink_on_error = %q\n", text, log, onError))
 }
 
+// sink is a path that is no log, and what the hint has.
+type sink struct{ path, hint string }
+
+// others is a file that isn't c's: root could open any.
+func others(t *testing.T, c *jail.Caller) sink {
+	t.Helper()
+	if c.UID != 0 {
+		return sink{"/etc/passwd", "[events] path"}
+	}
+	path := c.File(t, "others.ndjson", "")
+	if err := os.Chown(path, 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	return sink{path, "an event log of his own"}
+}
+
 // A log that can't be written keeps a run from starting, unless the policy says
 // that a warning is enough.
 func TestEventsSinkRefused(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
-		for name, at := range map[string]struct{ path, hint string }{
+		for name, at := range map[string]sink{
 			"no directory":       {filepath.Join(c.Home, "none", "events.ndjson"), "install -d"},
 			"open to others":     {c.File(t, "wide.ndjson", ""), "chmod 0640"},
 			"another program's":  {c.File(t, "passwd", "root:x:0:0:root\n"), "move it away"},
-			"somebody else's":    {"/proc/1/environ", "[events] path"},
+			"somebody else's":    others(t, c),
 			"not a regular file": {"/dev/null", "[events] path"},
 		} {
 			if name == "open to others" {

@@ -60,7 +60,7 @@ func TestExitRaw(t *testing.T) {
 		{"no command", jail.Job{Raw: true}, rawError(125, "no command")},
 		{
 			"timeout",
-			jail.Job{Raw: true, Flags: []string{"--timeout", "1s"}, Sh: "echo out; sleep 200"},
+			jail.Job{Raw: true, Flags: []string{"--timeout", "3s"}, Sh: "echo out; sleep 200"},
 			func(t *testing.T, _ *jail.Caller, o *jail.Outcome) {
 				if o.Code != 124 || o.Stdout != "out\n" || !strings.HasPrefix(o.Stderr, "jailer: warning: ended by the wall clock") {
 					t.Error(o)

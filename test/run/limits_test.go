@@ -19,12 +19,14 @@ import (
 func marked(n int) string { return fmt.Sprintf("3%02d.%06d", n, os.Getpid()) }
 
 func TestTimeLimits(t *testing.T) {
-	wall := func(mark string) func(*testing.T, *jail.Caller, *jail.Outcome) {
+	// Enough for a shell to begin.
+	timeout := min(need.Time(2*time.Second), 5*time.Second)
+	wall := func(mark, said string) func(*testing.T, *jail.Caller, *jail.Outcome) {
 		return func(t *testing.T, c *jail.Caller, o *jail.Outcome) {
 			r := o.Ended(t, jailer.StatusTimedOut, jailer.LimitWall, 124)
 			o.Within(t, prompt)
-			if r.DurationMs < 1000 {
-				t.Errorf("ended after %d ms", r.DurationMs)
+			if r.DurationMs < timeout.Milliseconds() || o.Out() != said {
+				t.Errorf("ended after %d ms, with the output %q, want %q", r.DurationMs, o.Out(), said)
 			}
 			jail.Gone(t, 0, jail.Marked(mark))
 			if d := jail.Cgroups(t, r.SessionID); len(d) > 0 {
@@ -32,15 +34,15 @@ func TestTimeLimits(t *testing.T) {
 			}
 		}
 	}
-	one := []string{"--timeout", "1s"}
+	short := []string{"--timeout", timeout.String()}
 	each(t, []row{
 		{"17 TERM ignored, and a session of its own", jail.Job{
-			Flags: one,
-			Sh:    `trap "" TERM; setsid sh -c "sleep ` + marked(1) + `; :" & sleep ` + marked(1),
-		}, wall(marked(1))},
-		{"17 stopped", jail.Job{Flags: one, Sh: `kill -STOP $$; sleep ` + marked(2)}, wall(marked(2))},
-		{"17 all stopped", jail.Job{Flags: one, Sh: `sleep ` + marked(3) + ` & kill -STOP $! $$`}, wall(marked(3))},
-		{"25b sleep", jail.Job{Flags: one, Argv: []string{"sleep", marked(4)}}, wall(marked(4))},
+			Flags: short,
+			Sh:    `trap "" TERM; setsid sh -c "echo up; sleep ` + marked(1) + `; :" & sleep ` + marked(1),
+		}, wall(marked(1), "up\n")},
+		{"17 stopped", jail.Job{Flags: short, Sh: `echo up; kill -STOP $$; sleep ` + marked(2)}, wall(marked(2), "up\n")},
+		{"17 all stopped", jail.Job{Flags: short, Sh: `sleep ` + marked(3) + ` & echo up; kill -STOP $! $$`}, wall(marked(3), "up\n")},
+		{"25b sleep", jail.Job{Flags: short, Argv: []string{"sleep", marked(4)}}, wall(marked(4), "")},
 		{
 			"18 a child holds stdout",
 			jail.Job{Sh: `sleep ` + marked(5) + ` & echo done`},

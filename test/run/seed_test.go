@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,8 +281,12 @@ func TestSeedIsInNoArgument(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {
 		const mark = "hunter5-in-a-file"
 		inHome(t, c, "echo "+mark+" >f; echo W="+mark+" >vars")
-		flags := []string{"--file", "f=" + c.Home + "/f", "--env-file", c.Home + "/vars"}
-		cmd := c.Command(t.Context(), append(append([]string{"run"}, flags...), "--", "sh", "-c", "echo begun; sleep 1; cat f")...)
+		flags := []string{"--file", "f=" + c.Home + "/f", "--env-file", c.Home + "/vars", "--stdin", "-"}
+		cmd := c.Command(t.Context(), append(append([]string{"run"}, flags...), "--", "sh", "-c", "echo begun; read x; cat f")...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -289,8 +294,7 @@ func TestSeedIsInNoArgument(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		b := make([]byte, 6)
-		if _, err := out.Read(b); err != nil {
+		if _, err := io.ReadFull(out, make([]byte, len("begun\n"))); err != nil {
 			t.Fatal(err)
 		}
 		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -302,6 +306,10 @@ func TestSeedIsInNoArgument(t *testing.T) {
 			if b, err := os.ReadFile(l); err == nil && strings.Contains(string(b), mark) {
 				t.Errorf("%s: %q", l, b)
 			}
+		}
+		in.Close()
+		if b, err := io.ReadAll(out); err != nil || string(b) != mark+"\n" {
+			t.Errorf("%q, %v", b, err)
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)

@@ -33,7 +33,6 @@ struct job {
 };
 
 static struct job jobs[PROTOCOL_JOBS];
-static uint32_t njobs;
 static int once, confined, signals_fd;
 
 void jobs_init(int is_once, int is_confined, int signals)
@@ -43,9 +42,18 @@ void jobs_init(int is_once, int is_confined, int signals)
 	signals_fd = signals;
 }
 
+static uint32_t living(void)
+{
+	uint32_t n = 0;
+
+	for (const struct job *j = jobs; j < jobs + PROTOCOL_JOBS; j++)
+		n += j->pid != 0;
+	return n;
+}
+
 int jobs_full(void)
 {
-	return njobs == PROTOCOL_JOBS;
+	return living() == PROTOCOL_JOBS;
 }
 
 static struct job *by_pid(int pid)
@@ -86,8 +94,6 @@ static void forget(struct job *j)
 {
 	close_if(&j->status);
 	close_if(&j->terminal);
-	if (j >= jobs && j < jobs + PROTOCOL_JOBS)
-		njobs--;
 	j->pid = 0;
 }
 
@@ -291,21 +297,6 @@ static struct failure start(struct job *j, const struct order *o)
 	return f;
 }
 
-void jobs_exec(const struct order *o)
-{
-	struct job j = { .id = o->job, .status = -1, .terminal = -1 }, *slot = jobs;
-	struct failure f = start(&j, o);
-
-	if (f.stage) {
-		job_failed(&j, f);
-		return;
-	}
-	while (slot->pid)
-		slot++;
-	*slot = j;
-	njobs++;
-}
-
 /* A mount point of the launcher's, which the job can't replace. */
 static void measure_space(struct report *r)
 {
@@ -322,7 +313,7 @@ static void measure_space(struct report *r)
 /* What the jail holds besides: whose it was can't be told while other jobs live. */
 static uint32_t leftover(void)
 {
-	if (njobs)
+	if (living())
 		return LEFTOVER_UNKNOWN;
 	/* Bounded: orphans of a fork storm may come faster than they are reaped. */
 	for (int i = 0; i < WAIT_ALL_MAX; i++)
@@ -369,6 +360,25 @@ static void reap_job(struct job *j)
 		job_exited(j, status, &ru);
 	else
 		give_up(j, failure(STAGE_DIED, -ECHILD, 0), status);
+}
+
+void jobs_exec(const struct order *o)
+{
+	struct job j = { .id = o->job, .status = -1, .terminal = -1 }, *slot = jobs;
+	struct failure f = start(&j, o);
+
+	/* Killed by another job: nothing can be written for it any more (EACCES, ESRCH). */
+	if (f.stage && j.pid && proc_exiting((uint32_t)j.pid) == 1) {
+		reap_job(&j);
+		return;
+	}
+	if (f.stage) {
+		job_failed(&j, f);
+		return;
+	}
+	while (slot->pid)
+		slot++;
+	*slot = j;
 }
 
 /* The job's process speaks only to say why it failed; its end of the socket closes
@@ -428,7 +438,7 @@ int jobs_reap(void)
 		struct job *j;
 		long r = sys(__NR_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL);
 
-		if (r == -ECHILD && !njobs) /* the main process of a job can't be gone */
+		if (r == -ECHILD && !living()) /* the main process of a job can't be gone */
 			break;
 		must(STAGE_WAIT, r);
 		if (!info.si_pid)

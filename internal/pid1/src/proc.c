@@ -11,6 +11,8 @@
 /* include/linux/sched.h: "forked but didn't exec"; cleared past the point of no
  * return of execve. Shown in field 9 of /proc/PID/stat, for zombies too. */
 #define PF_FORKNOEXEC 0x40
+/* "getting shut down": set before anything of the process is taken apart. */
+#define PF_EXITING 0x4
 
 /* A storm of forks must not keep PID 1 counting. */
 #define COUNT_MAX 65536
@@ -67,15 +69,16 @@ static const char *stat_fields(uint32_t pid, char *buf, long *error)
 	return end && end[1] == ' ' && end[2] ? end + 2 : NULL;
 }
 
-int proc_executed(uint32_t pid)
+/* The kernel's flags of a process, or a negative errno. */
+static int64_t flags_of(uint32_t pid)
 {
 	char buf[1024];
-	uint64_t flags = 0;
+	int64_t flags = 0;
 	long error = 0;
 	const char *s = stat_fields(pid, buf, &error);
 
 	if (!s)
-		return (int)error;
+		return error;
 	for (int blanks = 0; blanks < 6; s++) { /* state is field 3, flags 9 */
 		if (!*s)
 			return -EIO;
@@ -85,8 +88,22 @@ int proc_executed(uint32_t pid)
 	if (*s < '0' || *s > '9')
 		return -EIO;
 	for (; *s >= '0' && *s <= '9'; s++)
-		flags = flags * 10 + (uint64_t)(*s - '0');
-	return !(flags & PF_FORKNOEXEC);
+		flags = flags * 10 + (*s - '0');
+	return flags;
+}
+
+int proc_executed(uint32_t pid)
+{
+	int64_t flags = flags_of(pid);
+
+	return flags < 0 ? (int)flags : !(flags & PF_FORKNOEXEC);
+}
+
+int proc_exiting(uint32_t pid)
+{
+	int64_t flags = flags_of(pid);
+
+	return flags < 0 ? (int)flags : !!(flags & PF_EXITING);
 }
 
 static uint32_t pid_of(const char *name)

@@ -11,6 +11,10 @@ void proc_path(char *buf, uint32_t pid, const char *name);
  * it was forked: 1, 0, or a negative errno. */
 int proc_executed(uint32_t pid);
 
+/* proc_exiting tells whether an unreaped process is ending or has ended: 1, 0, or a
+ * negative errno. */
+int proc_exiting(uint32_t pid);
+
 /* proc_living counts the processes of the namespace that are alive, without pid 1
  * and zombies. LEFTOVER_UNKNOWN if /proc can't be read. */
 uint32_t proc_living(void);

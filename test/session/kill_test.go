@@ -1,0 +1,142 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// kills is how many sessions are killed: KILLS says more.
+func kills(t *testing.T) int {
+	n, err := strconv.Atoi(os.Getenv("KILLS"))
+	if err != nil {
+		return need.Times(10)
+	}
+	return max(n/4, 1)
+}
+
+// Somebody is killed at some moment: a client, the supervisor, PID 1. The jail is gone
+// within a second where it should be, one gc leaves nothing, and each start has its end
+// in the log.
+func TestKill(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		for _, victim := range []struct {
+			name  string
+			whole bool // the session dies with it
+			kill  func(t *testing.T, create, exec *os.Process, pid1 int)
+		}{
+			{"exec", false, func(t *testing.T, _, exec *os.Process, _ int) { exec.Kill() }},
+			{"supervisor", true, func(t *testing.T, _, _ *os.Process, _ int) { syscall.Kill(supervisor(t, c, "victim"), syscall.SIGKILL) }},
+			{"both", true, func(t *testing.T, _, exec *os.Process, _ int) {
+				exec.Kill()
+				syscall.Kill(supervisor(t, c, "victim"), syscall.SIGKILL)
+			}},
+			{"PID 1", true, func(t *testing.T, _, _ *os.Process, pid1 int) { syscall.Kill(pid1, syscall.SIGKILL) }},
+		} {
+			t.Run(victim.name, func(t *testing.T) {
+				for n := range kills(t) {
+					mark := fmt.Sprintf("5%09d%d", os.Getpid(), n)
+					s := create(t, c, "victim")
+					start(t, c, "victim", "--", "sleep", mark)
+					cmd := background(t, c, "exec", "victim", "--", "sleep", mark)
+					time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+					victim.kill(t, nil, cmd.Process, s.PID)
+					if victim.whole {
+						jail.Gone(t, need.Time(time.Second), jail.Marked(mark))
+					} else {
+						running(t, c, "victim", 0)
+					}
+					ok(t, do(t, c, "gc"))
+					ok(t, do(t, c, "delete", "victim"))
+					jail.Gone(t, 0, jail.Marked(mark))
+					c.NothingLeft(t, "victim")
+				}
+				ends(t, c, "victim")
+			})
+		}
+		t.Run("create", func(t *testing.T) {
+			kept := 0
+			for range kills(t) {
+				ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+				cmd := c.Command(ctx, "create", "--id", "victim")
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+				cmd.Process.Kill()
+				if err := cmd.Wait(); err == nil { // it was done
+					ok(t, do(t, c, "delete", "victim"))
+				}
+				cancel()
+				// What create started ends by itself: no gc is needed. Killed between the
+				// answer and its own end, the session is there, and is the caller's.
+				if !jail.Eventually(need.Time(3*time.Second), func() bool { return len(c.States(t)) == 0 }) {
+					kept++
+					if look(t, c, "victim").Status != "created" {
+						t.Errorf("%+v", look(t, c, "victim"))
+					}
+					ok(t, do(t, c, "delete", "victim"))
+				}
+				c.NothingLeft(t, "victim")
+			}
+			t.Logf("%d of %d were answered before the kill", kept, kills(t))
+			if kept > 1+kills(t)/5 {
+				t.Errorf("%d of %d sessions outlived their create", kept, kills(t))
+			}
+			ends(t, c, "victim")
+		})
+	})
+}
+
+// ends wants as many ends as beginnings of everything.
+func ends(t *testing.T, c *jail.Caller, id string) {
+	t.Helper()
+	n := map[string]int{}
+	for _, e := range c.Events(t, "--session", id) {
+		n[e.Type]++
+	}
+	for begin, end := range map[string]string{"session.created": "session.destroyed", "exec.started": "exec.finished", "process.started": "process.exited"} {
+		if n[begin] != n[end] {
+			t.Errorf("%d %s and %d %s", n[begin], begin, n[end], end)
+		}
+	}
+}
+
+// Many sessions at once: list is quick, and each costs little.
+func TestMany(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		many := need.Times(10)
+		if n, err := strconv.Atoi(os.Getenv("SESSIONS")); err == nil {
+			many = n
+		}
+		var pids []int
+		for i := range many {
+			id := fmt.Sprintf("many%d", i)
+			s := create(t, c, id)
+			pids = append(pids, s.PID, supervisor(t, c, id))
+		}
+		began := time.Now()
+		var list []state
+		document(t, ok(t, do(t, c, "list", "--json")), &list)
+		took := time.Since(began)
+		var size int64
+		for _, pid := range pids {
+			size += pss(t, pid)
+		}
+		t.Logf("%d sessions: listed in %v, PSS of supervisor and PID 1 %d KiB each", many, took, size/int64(many)>>10)
+		if len(list) != many || took > prompt {
+			t.Errorf("%d of %d listed in %v", len(list), many, took)
+		}
+		if each := size / int64(many); many >= 10 && each > 8<<20 {
+			t.Errorf("%d bytes each, the goal is 8 MiB", each)
+		}
+	})
+}
