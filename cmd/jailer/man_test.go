@@ -16,7 +16,6 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/host"
-	"github.com/jailer-project/jailer/internal/session"
 	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/seccomp"
 )
@@ -214,8 +213,8 @@ func TestManDocuments(t *testing.T) {
 		}
 	})
 	t.Run("state", func(t *testing.T) {
-		compare(t, terms(pageSections(t, "list")["DOCUMENT"]), members(reflect.TypeFor[session.State](), ""))
-		for _, s := range []session.Status{session.StatusCreating, session.StatusCreated, session.StatusRunning, session.StatusStopped} {
+		compare(t, terms(pageSections(t, "list")["DOCUMENT"]), members(reflect.TypeFor[jailer.SessionState](), ""))
+		for _, s := range []jailer.SessionStatus{jailer.SessionCreating, jailer.SessionCreated, jailer.SessionRunning, jailer.SessionStopped} {
 			if !strings.Contains(pageSections(t, "list")["DOCUMENT"], "**"+string(s)+"**: ") {
 				t.Errorf("%s is missing", s)
 			}
@@ -223,8 +222,8 @@ func TestManDocuments(t *testing.T) {
 	})
 	t.Run("process", func(t *testing.T) {
 		section := pageSections(t, "start")["DOCUMENT"]
-		compare(t, terms(section), members(reflect.TypeFor[session.Process](), ""))
-		for _, s := range []session.ProcessStatus{session.ProcessStarting, session.ProcessRunning, session.ProcessExited} {
+		compare(t, terms(section), members(reflect.TypeFor[jailer.Process](), ""))
+		for _, s := range []jailer.ProcessStatus{jailer.ProcessStarting, jailer.ProcessRunning, jailer.ProcessExited} {
 			if !strings.Contains(section, "**"+string(s)+"**") {
 				t.Errorf("%s is missing", s)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 func start(t testing.TB, c *jail.Caller, id string, args ...string) (p process) {
@@ -100,7 +101,8 @@ func TestLogFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		start(t, c, "flood", "--", "sh", "-c", "yes 0123456789abcde | head -c 256M; echo; echo the end")
+		flood := int64(need.Times(1 << 30))
+		start(t, c, "flood", "--", "sh", "-c", fmt.Sprintf("yes 0123456789abcde | head -c %d; echo; echo the end", flood))
 		deaf := c.Command(t.Context(), "logs", "flood", "p1", "--follow")
 		deaf.Stdout = w
 		if err := deaf.Start(); err != nil {
@@ -112,14 +114,14 @@ func TestLogFlood(t *testing.T) {
 			t.Fatalf("%+v", ps(t, c, "flood"))
 		}
 		p := ps(t, c, "flood")[0]
-		if want := int64(256<<20 + 9); p.StdoutBytes != want || p.StdoutLost != want-1<<20 {
+		if want := flood + 9; p.StdoutBytes != want || p.StdoutLost != want-1<<20 {
 			t.Errorf("%+v", p)
 		}
 		o := ok(t, do(t, c, "logs", "flood", "p1"))
 		if len(o.Stdout) != 1<<20 || !strings.HasSuffix(o.Stdout, "\nthe end\n") || !strings.Contains(o.Stderr, fmt.Sprint(p.StdoutLost, " bytes")) {
 			t.Errorf("%d bytes:\n%s", len(o.Stdout), o)
 		}
-		if size := pss(t, supervisor(t, c, "flood")); size > 32<<20 {
+		if size := pss(t, supervisor(t, c, "flood")); size > 16<<20 {
 			t.Errorf("the supervisor has %d bytes", size)
 		}
 	})

@@ -189,7 +189,7 @@ func TestEnds(t *testing.T) {
 // Of two that want one id exactly one has it, and the live one goes on.
 func TestOneID(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		for range need.Times(10) {
+		for range need.Times(100) {
 			var wins, losses int
 			var mu sync.Mutex
 			var work sync.WaitGroup
