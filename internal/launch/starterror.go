@@ -21,9 +21,13 @@ func (c *command) commandError(err error) error {
 	name := strconv.Quote(c.plan.Argv[0])
 	switch {
 	case se.NotFound():
+		look := "jailer run"
+		if c.j.only == nil {
+			look = "jailer exec " + c.j.o.ID
+		}
 		return &jailer.Error{
 			Code: jailer.CodeCommandNotFound, Message: name + " is not in this jail's root",
-			Hint: "an absolute path, or a name found in the jail's PATH; `jailer run -- ls /usr/bin` shows what is there",
+			Hint: "an absolute path, or a name found in the jail's PATH; `" + look + " -- ls /usr/bin` shows what is there",
 		}
 	case se.InterpreterMissing():
 		return &jailer.Error{

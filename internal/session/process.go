@@ -29,37 +29,8 @@ const (
 	maxGrace = 10 * time.Minute
 )
 
-// A Process is a managed process, as `jailer ps` shows it.
-type Process struct {
-	ID     string        `json:"id"`
-	Name   string        `json:"name,omitempty"`
-	ExecID string        `json:"execId,omitempty"` // in the event log
-	Status ProcessStatus `json:"status"`
-
-	StartedAt  time.Time `json:"startedAt,omitzero"`
-	FinishedAt time.Time `json:"finishedAt,omitzero"`
-
-	// How it ended: Result as of a command, with the code or the signal of its main
-	// process.
-	Result   jailer.Status `json:"result,omitempty"`
-	ExitCode *int          `json:"exitCode,omitempty"`
-	Signal   *string       `json:"signal,omitempty"`
-
-	StdoutBytes int64 `json:"stdoutBytes"` // written
-	StdoutLost  int64 `json:"stdoutLost"`  // of these kept no more
-	StderrBytes int64 `json:"stderrBytes"`
-	StderrLost  int64 `json:"stderrLost"`
-}
-
-// A ProcessStatus says whether a process runs.
-type ProcessStatus string
-
-// The statuses.
-const (
-	ProcessStarting ProcessStatus = "starting"
-	ProcessRunning  ProcessStatus = "running"
-	ProcessExited   ProcessStatus = "exited"
-)
+// Process is a managed process, as `jailer ps` shows it.
+type Process = jailer.Process
 
 // process is one, seen by the supervisor. Its state is guarded by the server's mu.
 type process struct {
@@ -98,7 +69,7 @@ func (s *Server) start(c *client, m *wire.Message) error {
 	cmd.Service, cmd.Stdout, cmd.Stderr, cmd.Signals = true, p.stdout, p.stderr, p.signals
 	cmd.OnStart = func(st launch.Started) {
 		s.mu.Lock()
-		p.state.Status, p.state.StartedAt, p.state.ExecID = ProcessRunning, stamp(st.At), st.ExecID
+		p.state.Status, p.state.StartedAt, p.state.ExecID = jailer.ProcessRunning, stamp(st.At), st.ExecID
 		s.mu.Unlock()
 		close(started)
 	}
@@ -145,7 +116,7 @@ func (s *Server) place(name string) (*process, error) {
 	}
 	s.last++
 	p := &process{
-		state:  Process{ID: fmt.Sprintf("p%d", s.last), Name: name, Status: ProcessStarting},
+		state:  Process{ID: fmt.Sprintf("p%d", s.last), Name: name, Status: jailer.ProcessStarting},
 		stdout: ring.New(LogSize), stderr: ring.New(LogSize),
 		signals: make(chan os.Signal, 4), ended: make(chan struct{}),
 	}
@@ -160,7 +131,7 @@ func (s *Server) finish(p *process, out *launch.Outcome, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(p.ended)
-	p.state.Status, p.state.FinishedAt = ProcessExited, stamp(time.Now())
+	p.state.Status, p.state.FinishedAt = jailer.ProcessExited, stamp(time.Now())
 	if err != nil {
 		s.procs = slices.DeleteFunc(s.procs, func(q *process) bool { return q == p })
 		return
@@ -191,7 +162,7 @@ func (s *Server) list(prune bool) []Process {
 		out = append(out, p.look())
 	}
 	if prune {
-		s.procs = slices.DeleteFunc(s.procs, func(p *process) bool { return p.state.Status == ProcessExited })
+		s.procs = slices.DeleteFunc(s.procs, func(p *process) bool { return p.state.Status == jailer.ProcessExited })
 	}
 	return out
 }
@@ -245,7 +216,7 @@ func (s *Server) kill(c *client, m *wire.Message) error {
 		return &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "kill", Path: "signal", Message: fmt.Sprintf("%d is no signal", m.Signal)}
 	}
 	st := s.look(p)
-	if st.Status == ProcessExited {
+	if st.Status == jailer.ProcessExited {
 		return &jailer.Error{Code: jailer.CodeInvalidState, Op: "kill", Message: fmt.Sprintf("process %s has ended", st.ID)}
 	}
 	p.signal(syscall.Signal(m.Signal))

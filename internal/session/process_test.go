@@ -40,7 +40,7 @@ func (b *bed) exited(t *testing.T, id string) Process {
 			t.Fatal(err)
 		}
 		for _, p := range ps {
-			if p.ID == id && p.Status == ProcessExited {
+			if p.ID == id && p.Status == jailer.ProcessExited {
 				return p
 			}
 		}
@@ -54,7 +54,7 @@ func TestProcess(t *testing.T) {
 	b := supervise(t, nil)
 	b.jail.set("three", func(c *fakeCommand) { *c.result.ExitCode = 3 })
 	p := b.start(t, "web", "forever")
-	if p.ID != "p1" || p.Name != "web" || p.Status != ProcessRunning || p.StartedAt.IsZero() || p.ExecID == "" {
+	if p.ID != "p1" || p.Name != "web" || p.Status != jailer.ProcessRunning || p.StartedAt.IsZero() || p.ExecID == "" {
 		t.Errorf("%+v", p)
 	}
 	b.start(t, "", "three")
@@ -110,7 +110,7 @@ func TestStop(t *testing.T) {
 	})
 	b.start(t, "polite", "polite")
 	p, err := b.client.Stop("one", "polite", time.Minute)
-	if err != nil || p.Status != ProcessExited || *p.Signal != "terminated" {
+	if err != nil || p.Status != jailer.ProcessExited || *p.Signal != "terminated" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if again, err := b.client.Stop("one", "polite", time.Minute); err != nil || again.FinishedAt != p.FinishedAt {

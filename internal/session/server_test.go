@@ -142,7 +142,7 @@ func TestDeleteOthers(t *testing.T) {
 	}
 	b.entry.Abandon()
 	st, err := b.client.State("one")
-	if err != nil || st.Status != StatusStopped {
+	if err != nil || st.Status != jailer.SessionStopped {
 		t.Errorf("%+v, %v", st, err)
 	}
 	_, err = b.run(t.Context(), "true")
@@ -159,7 +159,7 @@ func TestDeleteOthers(t *testing.T) {
 
 func TestState(t *testing.T) {
 	b := supervise(t, nil)
-	look := func(want Status, commands int) State {
+	look := func(want jailer.SessionStatus, commands int) State {
 		t.Helper()
 		st, err := b.client.State("one")
 		if err != nil || st.Status != want || st.Commands == nil || *st.Commands != commands {
@@ -167,13 +167,13 @@ func TestState(t *testing.T) {
 		}
 		return st
 	}
-	st := look(StatusCreated, 0)
+	st := look(jailer.SessionCreated, 0)
 	if st.OCIVersion == "" || st.ID != "one" || st.PID != 4242 || st.Bundle != b.entry.Path || st.Annotations["job"] != "7" ||
 		st.ExpiresAt.Sub(st.CreatedAt) != time.Hour || st.IdleAfterMs != 3_600_000 || st.Processes == nil {
 		t.Errorf("%+v", st)
 	}
 	ch := b.begin(t, launch.Options{Overrides: policy.Overrides{Argv: []string{"forever"}}})
-	look(StatusRunning, 1)
+	look(jailer.SessionRunning, 1)
 	list, err := b.client.List()
 	if err != nil || len(list) != 1 || list[0].ID != "one" || *list[0].Commands != 1 {
 		t.Errorf("%+v, %v", list, err)

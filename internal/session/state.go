@@ -4,49 +4,22 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/state"
 )
 
 // ociVersion is that of the runtime specification whose state this is.
 const ociVersion = "1.3.0"
 
-// A Status is one of the OCI runtime specification's.
-type Status string
-
-// The statuses. A session's "user-specified program" is its first command.
-const (
-	StatusCreating Status = "creating" // it is being made
-	StatusCreated  Status = "created"  // no command has run in it
-	StatusRunning  Status = "running"
-	StatusStopped  Status = "stopped" // its supervisor is gone; gc or delete removes what is left
-)
-
-// A State is a session's state document: the OCI runtime specification's
-// (runtime.md, "State"), with members of ours.
-type State struct {
-	OCIVersion  string            `json:"ociVersion"`
-	ID          string            `json:"id"`
-	Status      Status            `json:"status"`
-	PID         int               `json:"pid,omitempty"` // of PID 1, on the host
-	Bundle      string            `json:"bundle"`        // the session's directory
-	Annotations map[string]string `json:"annotations,omitempty"`
-
-	Profile     string    `json:"profile,omitempty"`
-	Tenant      string    `json:"tenant,omitempty"`
-	CreatedAt   time.Time `json:"createdAt,omitzero"`
-	ExpiresAt   time.Time `json:"expiresAt,omitzero"` // by the wall clock as it is now; absent for a run
-	IdleAfterMs int64     `json:"idleAfterMs,omitempty"`
-
-	Commands  *int      `json:"commands,omitempty"` // that run; absent where nobody could be asked
-	Processes []Process `json:"processes,omitzero"` // managed ones
-}
+// State is a session's state document.
+type State = jailer.SessionState
 
 // State is the state of the session as its supervisor knows it.
 func (s *Server) State() State {
 	plan := s.jail.Plan()
 	busy, used, ended := s.life.look()
 	st := State{
-		OCIVersion: ociVersion, ID: s.jail.ID(), Status: StatusCreated, PID: s.jail.PID(),
+		OCIVersion: ociVersion, ID: s.jail.ID(), Status: jailer.SessionCreated, PID: s.jail.PID(),
 		Bundle: filepath.Dir(s.jail.Dir()), Annotations: plan.Labels,
 		Profile: plan.Profile, Tenant: plan.Tenant,
 		CreatedAt: stamp(s.created), ExpiresAt: stamp(s.created.Add(plan.Limits.TTL)), IdleAfterMs: plan.Limits.Idle.Milliseconds(),
@@ -54,9 +27,9 @@ func (s *Server) State() State {
 	}
 	switch {
 	case ended:
-		st.Status = StatusStopped
+		st.Status = jailer.SessionStopped
 	case used:
-		st.Status = StatusRunning
+		st.Status = jailer.SessionRunning
 	}
 	return st
 }
@@ -65,9 +38,9 @@ func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // stateOf is what the record alone tells of a jail.
 func stateOf(e state.Entry) State {
-	st := State{OCIVersion: ociVersion, ID: e.ID, Status: StatusStopped, Bundle: e.Path}
+	st := State{OCIVersion: ociVersion, ID: e.ID, Status: jailer.SessionStopped, Bundle: e.Path}
 	if e.Alive {
-		st.Status = StatusRunning
+		st.Status = jailer.SessionRunning
 	}
 	if e.Record == nil {
 		return st
@@ -83,7 +56,7 @@ func stateOf(e state.Entry) State {
 		st.PID = info.PID1
 	}
 	if e.Alive && info.PID1 == 0 {
-		st.Status = StatusCreating
+		st.Status = jailer.SessionCreating
 	}
 	return st
 }

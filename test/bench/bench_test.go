@@ -30,7 +30,7 @@ type tool struct {
 	took []time.Duration
 }
 
-// BenchmarkRun makes N interleaved rounds (N=100, or the environment's), and
+// BenchmarkRun makes N interleaved rounds (100, or the environment's N), and
 // prints medians and ratios to crun.
 func BenchmarkRun(b *testing.B) {
 	dir := setUp(b)
@@ -47,16 +47,21 @@ func BenchmarkRun(b *testing.B) {
 	if t := bwrap(b, dir); works(t) {
 		tools = append(tools, t)
 	}
-	n := 100
-	if s := os.Getenv("N"); s != "" {
-		n, _ = strconv.Atoi(s)
-	}
+	n := rounds()
 	for range n {
 		for _, t := range tools {
 			measure(b, t)
 		}
 	}
-	report(tools, n)
+	reportBeside(tools, n, "crun", "unprivileged")
+}
+
+func rounds() int {
+	n, err := strconv.Atoi(os.Getenv("N"))
+	if err != nil || n < 1 {
+		return 100
+	}
+	return n
 }
 
 func measure(b *testing.B, t *tool) {
@@ -94,21 +99,6 @@ func asUser(c *exec.Cmd) {
 		c.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	c.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
-}
-
-func report(tools []*tool, n int) {
-	var base time.Duration
-	for _, t := range tools {
-		slices.Sort(t.took)
-		if t.name == "crun" {
-			base = t.took[len(t.took)/2]
-		}
-	}
-	fmt.Printf("%-26s %8s %8s %8s   %s\n", fmt.Sprintf("n=%d, unprivileged", n), "q1 ms", "median", "q3", "× crun")
-	for _, t := range tools {
-		q := func(i int) float64 { return float64(t.took[len(t.took)*i/4].Microseconds()) / 1000 }
-		fmt.Printf("%-26s %8.1f %8.1f %8.1f   %.2f\n", t.name, q(1), q(2), q(3), float64(t.took[len(t.took)/2])/float64(base))
-	}
 }
 
 func setUp(b *testing.B) string {

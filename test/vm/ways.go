@@ -89,6 +89,7 @@ var (
 			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
+		tests("test/session", ""), tests("test/api", ""),
 		tests("cgroup", ""),
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
@@ -98,10 +99,11 @@ var (
 		tests("test/prereq", ""),
 		tests("test/escape", ""),
 		tests("test/crash", ""),
+		tests("test/session", ""), tests("test/api", ""),
 	}
 	allJobs = []plan.Job{
 		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
-		tests("test/crash", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""),
+		tests("test/crash", ""), tests("test/session", ""), tests("test/api", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""),
 		tests("cmd/jailer", ""),
 	}
 )

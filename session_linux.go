@@ -30,24 +30,36 @@ type SessionOptions struct {
 	OwnerPID int           // it ends with this process; 0 is none
 }
 
-// SessionState is a session as its supervisor sees it: the state document of the OCI
-// runtime specification, with members of jailer's.
+// SessionStatus is a status of the OCI runtime specification. A session's
+// "user-specified program" is its first command.
+type SessionStatus string
+
+// The statuses.
+const (
+	SessionCreating SessionStatus = "creating" // it is being made
+	SessionCreated  SessionStatus = "created"  // no command has run in it
+	SessionRunning  SessionStatus = "running"
+	SessionStopped  SessionStatus = "stopped" // its supervisor is gone; gc or delete removes what is left
+)
+
+// SessionState is a session's state document: the OCI runtime specification's
+// (runtime.md, "State"), with members of ours.
 type SessionState struct {
 	OCIVersion  string            `json:"ociVersion"`
 	ID          string            `json:"id"`
-	Status      string            `json:"status"`        // creating, created, running, stopped
+	Status      SessionStatus     `json:"status"`
 	PID         int               `json:"pid,omitempty"` // of PID 1, on the host
-	Bundle      string            `json:"bundle"`
-	Annotations map[string]string `json:"annotations,omitempty"` // the labels
+	Bundle      string            `json:"bundle"`        // the session's directory
+	Annotations map[string]string `json:"annotations,omitempty"`
 
 	Profile     string    `json:"profile,omitempty"`
 	Tenant      string    `json:"tenant,omitempty"`
 	CreatedAt   time.Time `json:"createdAt,omitzero"`
-	ExpiresAt   time.Time `json:"expiresAt,omitzero"`
+	ExpiresAt   time.Time `json:"expiresAt,omitzero"` // by the wall clock as it is now; absent for a run
 	IdleAfterMs int64     `json:"idleAfterMs,omitempty"`
 
-	Commands  *int      `json:"commands,omitempty"` // that run now
-	Processes []Process `json:"processes,omitzero"`
+	Commands  *int      `json:"commands,omitempty"` // that run; absent where nobody could be asked
+	Processes []Process `json:"processes,omitzero"` // managed ones
 }
 
 // Create makes a session. The request names no command: its limits are those of each
@@ -95,7 +107,7 @@ func (c *Client) session(ctx context.Context, stdin []byte, args []string) (*Ses
 	if err := c.verb(ctx, stdin, args, &st); err != nil {
 		return nil, err
 	}
-	if st.Status == "stopped" {
+	if st.Status == SessionStopped {
 		return nil, &Error{
 			Code: CodeInvalidState, Op: "session.open", Message: fmt.Sprintf("session %s is stopped", quote(st.ID)),
 			Hint: "jailer delete removes what is left of it",

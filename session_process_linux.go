@@ -12,9 +12,10 @@ import (
 // A Process is a managed process of a session: it goes on when its caller is gone, and
 // its end and the end of its output are kept.
 type Process struct {
-	ID     string `json:"id"`
-	Name   string `json:"name,omitempty"`
-	Status string `json:"status"` // starting, running, exited
+	ID     string        `json:"id"`
+	Name   string        `json:"name,omitempty"`
+	ExecID string        `json:"execId,omitempty"` // in the event log
+	Status ProcessStatus `json:"status"`
 
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
@@ -30,6 +31,16 @@ type Process struct {
 	StderrBytes int64 `json:"stderrBytes"`
 	StderrLost  int64 `json:"stderrLost"`
 }
+
+// ProcessStatus says whether a process runs.
+type ProcessStatus string
+
+// The statuses.
+const (
+	ProcessStarting ProcessStatus = "starting"
+	ProcessRunning  ProcessStatus = "running"
+	ProcessExited   ProcessStatus = "exited"
+)
 
 // LogOptions say what of a process's output is wanted.
 type LogOptions struct {
