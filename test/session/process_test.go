@@ -64,15 +64,15 @@ func TestStop(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		create(t, c, "stop")
 		var p process
-		start(t, c, "stop", "--name", "polite", "--", "sh", "-c", "trap 'echo bye; exit 5' TERM; while :; do sleep 0.1; done")
-		time.Sleep(300 * time.Millisecond) // until the trap is set
+		start(t, c, "stop", "--name", "polite", "--", "sh", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
+		said(t, c, "stop", "polite", "ready\n")
 		document(t, ok(t, do(t, c, "stop", "stop", "polite", "--grace", "20s")), &p)
 		if p.ExitCode == nil || *p.ExitCode != 5 {
 			t.Errorf("%+v", p)
 		}
 		mark := fmt.Sprintf("4%09d", os.Getpid())
-		start(t, c, "stop", "--name", "deaf", "--", "sh", "-c", "trap '' TERM; setsid sleep "+mark+" & while :; do sleep 0.1; done")
-		time.Sleep(300 * time.Millisecond)
+		start(t, c, "stop", "--name", "deaf", "--", "sh", "-c", "trap '' TERM; setsid sleep "+mark+" & echo ready; while :; do sleep 0.1; done")
+		said(t, c, "stop", "deaf", "ready\n")
 		began := time.Now()
 		document(t, ok(t, do(t, c, "stop", "stop", "deaf", "--grace", "1s")), &p)
 		if took := time.Since(began); p.Result != "aborted" || took < time.Second || took > time.Second+prompt {
@@ -125,4 +125,16 @@ func TestLogFlood(t *testing.T) {
 			t.Errorf("the supervisor has %d bytes", size)
 		}
 	})
+}
+
+// said waits until a managed process has said so.
+func said(t testing.TB, c *jail.Caller, id, process, want string) {
+	t.Helper()
+	var got string
+	if !jail.Eventually(need.Time(10*time.Second), func() bool {
+		got = do(t, c, "logs", id, process).Stdout
+		return got == want
+	}) {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }
