@@ -81,7 +81,11 @@ func (c *command) status(res *jailer.Result) {
 }
 
 func (c *command) output(res *jailer.Result) {
-	if t := c.totals; t != nil {
+	if c.o.Streams != nil {
+		t := c.totals
+		if t == nil {
+			t = new(Totals)
+		}
 		res.StdoutBytes, res.StdoutTruncated = t.Stdout, t.StdoutTruncated
 		res.StderrBytes, res.StderrTruncated = t.Stderr, t.StderrTruncated
 		res.Terminal = c.o.TTY != nil
