@@ -56,6 +56,7 @@ type command struct {
 	owner          <-chan struct{}    // closed when the process of OwnerPID has ended
 	exceeded       chan struct{}      // output over the cap, where the policy says kill
 	totals         *Totals            // of streams that are read elsewhere
+	unread         bool               // and whose reader never said how much it was
 
 	recorded  atomic.Bool // its start is in the event log, and its end is not
 	startedAt time.Time

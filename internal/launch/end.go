@@ -134,6 +134,7 @@ func (c *command) drainElsewhere() error {
 	t, err := c.o.Streams.Totals(c.ctx) // whoever waits for a slow reader also bounds that
 	if err != nil {
 		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "nobody took the output to its end", Err: err})
+		c.unread = true
 		return nil
 	}
 	c.totals = &t

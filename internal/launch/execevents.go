@@ -55,5 +55,9 @@ func (c *command) endEvents() []audit.Event {
 		ended := res.Limit != nil && l == string(*res.Limit)
 		events = append(events, audit.Event{Type: audit.LimitExceeded, ExecID: c.execID(), Data: audit.Exceeded{Limit: l, Ended: ended}})
 	}
-	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: audit.FinishedBy(res)})
+	end := audit.FinishedBy(res)
+	if c.unread {
+		end.StdoutBytes, end.StderrBytes = nil, nil // not 0: nobody knows
+	}
+	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: end})
 }

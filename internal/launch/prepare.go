@@ -44,10 +44,14 @@ func (c *command) resolve() error {
 	}
 	c.plan = plan
 	if c.o.Service { // its clocks are the session's
-		if c.o.Overrides.Limits.Timeout == 0 {
+		var asked jailer.RequestLimits // a deadline of its own, if somebody asked for one
+		if req != nil {
+			asked = req.Limits
+		}
+		if c.o.Overrides.Limits.Timeout == 0 && asked.TimeoutMs == 0 {
 			plan.Limits.Timeout = plan.Limits.TTL
 		}
-		if c.o.Overrides.Limits.CPUTime == 0 {
+		if c.o.Overrides.Limits.CPUTime == 0 && asked.CPUTimeMs == 0 {
 			plan.Limits.CPUTime = plan.Limits.CPUs.Time(plan.Limits.TTL)
 		}
 		// Its output goes on for as long as it does; who keeps it bounds it.

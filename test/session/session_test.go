@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -280,6 +281,36 @@ func TestCreateLetsGo(t *testing.T) {
 			t.Error(o)
 		}
 		ok(t, do(t, c, "delete", "stream"))
+	})
+}
+
+// A session whose state can't be printed is none: nobody would know of it.
+func TestCreateUnheard(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		for id, unheard := range map[string]string{"full": "/dev/full", "broken": "pipe"} {
+			ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+			defer cancel()
+			cmd := c.Command(ctx, "create", "--id", id)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close() // nobody reads
+			if unheard != "pipe" {
+				w.Close()
+				if w, err = os.OpenFile(unheard, os.O_WRONLY, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd.Stdout = w
+			err = cmd.Run()
+			w.Close()
+			if err == nil {
+				t.Errorf("%s: created", unheard)
+			}
+			c.NothingLeft(t, id)
+			destroyed(t, c, id, "requested")
+		}
 	})
 }
 
