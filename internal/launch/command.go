@@ -94,6 +94,11 @@ func (c *command) execID() string { return strconv.FormatUint(uint64(c.n), 10) }
 // refuse undoes what was made for a command that could not be.
 func (c *command) refuse(err error) error {
 	c.refusal = asError(err)
+	if c.refusal.Code == jailer.CodePolicyDenied {
+		if lost := c.recordDenied(); lost != nil {
+			c.j.log.Error("a refusal is not in the event log", "err", lost)
+		}
+	}
 	if lost := c.leave(); lost != nil {
 		c.j.log.Error("clean-up failed", "err", lost)
 	}

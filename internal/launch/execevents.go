@@ -11,6 +11,13 @@ func (c *command) recordStarted() error {
 	return c.j.record(c.j.patience(), func() { c.recorded.Store(true) }, audit.Event{Type: c.startType(), ExecID: c.execID()})
 }
 
+// recordDenied writes what the policy refused to a session's command.
+func (c *command) recordDenied() error {
+	return c.j.record(c.j.patience(), func() {}, audit.Event{Type: audit.PolicyDenied, ExecID: c.execID(), Data: audit.Denied{
+		Failure: *audit.FailureOf(c.refusal), Field: c.refusal.Path,
+	}})
+}
+
 // recordEnd writes the end of a session's command. That of a run's comes with the
 // session's own.
 func (c *command) recordEnd() error {
@@ -19,7 +26,7 @@ func (c *command) recordEnd() error {
 	}
 	events := c.endEvents()
 	c.recorded.Store(false)
-	return c.j.record(c.j.patience(), func() {}, events...)
+	return c.j.recordCommandEnd(events)
 }
 
 // startType is the event of its start: a service's is not one that somebody waits for.

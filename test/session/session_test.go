@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,12 @@ func TestExec(t *testing.T) {
 			}},
 			{"over the session's", jail.Job{Flags: []string{"--memory", "15G"}, Argv: []string{"true"}}, func(t *testing.T, o *jail.Outcome) {
 				o.Refused(t, 126, jailer.CodePolicyDenied, "memory")
+				denied := slices.ContainsFunc(c.Events(t, "--session", "exec"), func(e jail.Event) bool {
+					return e.Type == "policy.denied" && e.Data["field"] == "limits.memory"
+				})
+				if !denied {
+					t.Error("the refusal is not in the event log")
+				}
 			}},
 			{"request", jail.Job{Flags: []string{"--request", "-"}, Input: `{"v":1,"argv":["cat"],"stdin":"inline"}`}, func(t *testing.T, o *jail.Outcome) {
 				o.Said(t, "inline")
