@@ -19,7 +19,7 @@ func (c *command) recordEnd() error {
 	}
 	events := c.endEvents()
 	c.recorded.Store(false)
-	return c.j.record(c.j.patience(), func() {}, events...)
+	return c.j.recordCommandEnd(events)
 }
 
 // startType is the event of its start: a service's is not one that somebody waits for.
@@ -67,7 +67,7 @@ func (c *command) recordDenied() {
 	if c.refusal.Code != jailer.CodePolicyDenied || c.recorded.Load() {
 		return
 	}
-	err := c.j.record(c.j.patience(), func() {}, audit.Event{Type: audit.PolicyDenied, Data: audit.Denied{
+	err := c.j.record(c.j.patience(), func() {}, audit.Event{Type: audit.PolicyDenied, ExecID: c.execID(), Data: audit.Denied{
 		Failure: *audit.FailureOf(c.refusal), Field: c.refusal.Path,
 	}})
 	if err != nil {

@@ -73,10 +73,12 @@ func (c *command) status(res *jailer.Result) {
 	default:
 		res.Status = jailer.StatusExited
 	}
-	if c.exit != nil && c.exit.Leftover != pid1.LeftoverUnknown && c.cause == (cause{}) && !oom {
+	switch {
+	case c.cause != cause{} || oom:
+	case c.j.only == nil:
+		res.LeftoverKilled = c.leftover // PID 1 counts what other commands left too
+	case c.exit != nil && c.exit.Leftover != pid1.LeftoverUnknown:
 		res.LeftoverKilled = ptr(int64(c.exit.Leftover))
-	} else if c.leftover != nil && !oom {
-		res.LeftoverKilled = c.leftover
 	}
 }
 
