@@ -125,6 +125,9 @@ install: build
 	for p in docs/man/*.1.md; do \
 		$(TOOL) go-md2man -in $$p -out $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$p .md); \
 	done
+	for v in list:state list:delete start:ps start:logs start:stop start:kill; do \
+		echo ".so man1/jailer-$${v%:*}.1" >$(DESTDIR)$(PREFIX)/share/man/man1/jailer-$${v#*:}.1; \
+	done
 
 clean:
 	rm -rf bin $(PID1) internal/pid1/pid1.sum $(FILTERS) $(FILTERS:.bpf=.sum)

@@ -65,6 +65,12 @@ func ResolveExec(p *Policy, s *Plan, r *jailer.Request, o Overrides) (*Plan, err
 	if n.Limits, err = f.within(p, s.Limits, given, o.HostCPUs); err != nil {
 		return nil, err
 	}
+	if o.Service && given.Timeout == 0 {
+		n.Limits.Timeout = n.Limits.TTL
+	}
+	if o.Service && given.CPUTime == 0 {
+		n.Limits.CPUTime = n.Limits.CPUs.Time(n.Limits.Timeout)
+	}
 	if q.Limits.CPUSet != "" {
 		if n.CPUSet, err = (&profile{maxCPUSet: s.CPUSet}).cpus(p, q.Limits.CPUSet); err != nil {
 			return nil, err

@@ -36,6 +36,9 @@ type Overrides struct {
 
 	// Session: the plan is of a session, which has no command of its own.
 	Session bool
+	// Service: nobody waits for the command (ResolveExec alone). Its clocks are the
+	// session's, unless they are given.
+	Service bool
 
 	// HostCPUs is the number of CPUs of this host, the ceiling where the
 	// policy says cpus = "host"; 0 counts as 1. It is here since Resolve asks

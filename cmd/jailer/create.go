@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -147,8 +148,10 @@ func (a *app) create(f *sessionFlags) error {
 	case err != nil || doc.ID == "":
 		return createError(fmt.Errorf("the supervisor ended without an answer: %w", cmp.Or(cmd.Wait(), err, io.ErrUnexpectedEOF)))
 	}
-	_, err = a.out.Write(answer)
-	return err
+	if _, err = a.out.Write(answer); err != nil { // nobody would know its id
+		return errors.Join(createError(err), cmd.Process.Signal(unix.SIGTERM), cmd.Wait())
+	}
+	return nil
 }
 
 func createError(err error) error {

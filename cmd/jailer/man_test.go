@@ -16,6 +16,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/host"
+	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/seccomp"
 )
 
@@ -67,7 +68,10 @@ func flagsOf(c *cobra.Command) []string {
 // TestManFlags: every flag of a verb is in its page's OPTIONS and the other way
 // round, in alphabetical order; and the page mentions no flag that there isn't.
 func TestManFlags(t *testing.T) {
-	for page, verb := range map[string][]string{"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}, "doctor": {"doctor"}, "events": {"events"}} {
+	for page, verb := range map[string][]string{
+		"run": {"run"}, "seccomp": {"seccomp", "explain"}, "apparmor": {"apparmor", "load"}, "doctor": {"doctor"}, "events": {"events"},
+		"create": {"create"}, "exec": {"exec"}, "gc": {"gc"},
+	} {
 		t.Run(page, func(t *testing.T) { compareFlags(t, pageSections(t, page), manFlags(t, verb...)) })
 	}
 	for _, name := range manFlags(t, "apparmor", "status") {
@@ -77,17 +81,55 @@ func TestManFlags(t *testing.T) {
 	}
 }
 
-func compareFlags(t *testing.T, sections map[string]string, flags []string) {
-	t.Helper()
+// TestManFlagsOfVerbs is that for the pages of several verbs, whose options have the
+// verbs in parentheses unless all have them.
+func TestManFlagsOfVerbs(t *testing.T) {
+	for page, verbs := range map[string][]string{
+		"list": {"list", "state", "delete"}, "start": {"start", "ps", "logs", "stop", "kill"},
+	} {
+		t.Run(page, func(t *testing.T) {
+			sections := pageSections(t, page)
+			all := map[string]bool{}
+			for _, verb := range verbs {
+				flags := manFlags(t, verb)
+				if listed := optionsOf(sections, verb); !slices.Equal(listed, flags) {
+					t.Errorf("%s: the page has   %v\nthe program has %v", verb, listed, flags)
+				}
+				for _, f := range flags {
+					all[f] = true
+				}
+			}
+			if listed := optionsOf(sections, ""); !slices.IsSorted(listed) {
+				t.Errorf("not in order: %v", listed)
+			}
+			mentioned(t, sections, slices.Collect(maps.Keys(all)))
+		})
+	}
+}
+
+// optionsOf are the options that a page lists for a verb, or all.
+func optionsOf(sections map[string]string, verb string) []string {
 	var listed []string
 	for line := range strings.Lines(sections["OPTIONS"]) {
-		if m := regexp.MustCompile(`^(?:\*\*-[a-z]\*\*, )?\*\*--([a-z-]+)\*\*`).FindStringSubmatch(line); m != nil {
+		m := regexp.MustCompile(`^(?:\*\*-[a-z]\*\*, )?\*\*--([a-z-]+)\*\*[^(]*(\(.*\))?$`).FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m != nil && (verb == "" || m[2] == "" || strings.Contains(m[2], "**"+verb+"**")) {
 			listed = append(listed, m[1])
 		}
 	}
-	if !slices.Equal(listed, flags) {
+	return listed
+}
+
+func compareFlags(t *testing.T, sections map[string]string, flags []string) {
+	t.Helper()
+	if listed := optionsOf(sections, ""); !slices.Equal(listed, flags) {
 		t.Errorf("the page has   %v\nthe program has %v", listed, flags)
 	}
+	mentioned(t, sections, flags)
+}
+
+// mentioned: no section speaks of a flag that there isn't.
+func mentioned(t *testing.T, sections map[string]string, flags []string) {
+	t.Helper()
 	for name, text := range sections {
 		for _, m := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(text, -1) {
 			if !slices.Contains(flags, m[1]) {
@@ -154,6 +196,11 @@ func TestManDocuments(t *testing.T) {
 			types = append(types, string(typ))
 		}
 		compare(t, terms(sections["EVENTS"]), types)
+		for _, r := range []audit.Reason{audit.Requested, audit.TTL, audit.Idle, audit.OwnerExited, audit.Failed} {
+			if !strings.Contains(sections["EVENTS"], "**"+string(r)+"**") {
+				t.Errorf("the reason %s is missing", r)
+			}
+		}
 		for _, data := range []reflect.Type{
 			reflect.TypeFor[audit.Created](), reflect.TypeFor[audit.Destroyed](), reflect.TypeFor[audit.Exceeded](),
 			reflect.TypeFor[audit.Denied](), reflect.TypeFor[audit.Failure](), reflect.TypeFor[audit.Reaped](), reflect.TypeFor[audit.Finished](),
@@ -164,6 +211,26 @@ func TestManDocuments(t *testing.T) {
 				}
 			}
 		}
+	})
+	t.Run("state", func(t *testing.T) {
+		compare(t, terms(pageSections(t, "list")["DOCUMENT"]), members(reflect.TypeFor[jailer.SessionState](), ""))
+		for _, s := range []jailer.SessionStatus{jailer.SessionCreating, jailer.SessionCreated, jailer.SessionRunning, jailer.SessionStopped} {
+			if !strings.Contains(pageSections(t, "list")["DOCUMENT"], "**"+string(s)+"**: ") {
+				t.Errorf("%s is missing", s)
+			}
+		}
+	})
+	t.Run("process", func(t *testing.T) {
+		section := pageSections(t, "start")["DOCUMENT"]
+		compare(t, terms(section), members(reflect.TypeFor[jailer.Process](), ""))
+		for _, s := range []jailer.ProcessStatus{jailer.ProcessStarting, jailer.ProcessRunning, jailer.ProcessExited} {
+			if !strings.Contains(section, "**"+string(s)+"**") {
+				t.Errorf("%s is missing", s)
+			}
+		}
+	})
+	t.Run("leak", func(t *testing.T) {
+		compare(t, terms(pageSections(t, "gc")["DOCUMENT"]), members(reflect.TypeFor[state.Leak](), ""))
 	})
 	t.Run("explanation", func(t *testing.T) {
 		want := members(reflect.TypeFor[explanation](), "")

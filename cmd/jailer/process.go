@@ -52,6 +52,7 @@ Exit status: 0 it runs; 1 failed; 2 usage.`,
 	for flag := range ofOutput {
 		_ = c.Flags().MarkHidden(flag)
 	}
+	c.Flags().Bool("json", false, "print one JSON document, as without it")
 	c.Flags().StringVar(&name, "name", "", "`NAME` for the other verbs, beside its id")
 	return c
 }
@@ -62,7 +63,7 @@ var ofOutput = map[string]bool{"max-output": true, "output-keep": true, "on-outp
 func (a *app) start(f *requestFlags, id, name string, argv []string) error {
 	for flag := range ofCommand {
 		if f.set.Changed(flag) {
-			return usagef("--%s: a managed process has no input and no terminal", flag)
+			return usagef("--%s: a managed process has no terminal, and no input but a request's inline stdin", flag)
 		}
 	}
 	for flag := range ofOutput {
@@ -228,6 +229,7 @@ Exit status: 0 it has ended; 1 failed; 2 usage.`,
 			return writeJSON(a.out, p)
 		},
 	}
+	c.Flags().Bool("json", false, "print one JSON document, as without it")
 	c.Flags().DurationVar(&grace, "grace", session.StopGrace, "`DURATION` between TERM and the end; 0s is at once")
 	return c
 }
@@ -259,6 +261,7 @@ Exit status: 0 sent; 1 failed; 2 usage.`,
 			return writeJSON(a.out, p)
 		},
 	}
+	c.Flags().Bool("json", false, "print one JSON document, as without it")
 	c.Flags().StringVar(&name, "signal", "KILL", "`SIGNAL` by name or number, as TERM, SIGTERM or 15")
 	return c
 }

@@ -93,6 +93,7 @@ func (c *command) execID() string { return strconv.FormatUint(uint64(c.n), 10) }
 // refuse undoes what was made for a command that could not be.
 func (c *command) refuse(err error) error {
 	c.refusal = asError(err)
+	c.recordDenied()
 	if lost := c.leave(); lost != nil {
 		c.j.log.Error("clean-up failed", "err", lost)
 	}

@@ -127,16 +127,16 @@ func (c *command) drain() error {
 
 // drainElsewhere waits for the one who reads the output.
 func (c *command) drainElsewhere() error {
-	c.totals = new(Totals)
 	if c.o.Streams.Totals == nil {
 		return nil
 	}
 	t, err := c.o.Streams.Totals(c.ctx) // whoever waits for a slow reader also bounds that
-	if err != nil {
+	switch {
+	case err == nil:
+		c.totals = &t
+	case c.ctx.Err() == nil: // else the reader is gone, and the command was ended for that
 		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "nobody took the output to its end", Err: err})
-		return nil
 	}
-	c.totals = &t
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (c *command) recordEnd() error {
 	}
 	events := c.endEvents()
 	c.recorded.Store(false)
-	return c.j.record(c.j.patience(), func() {}, events...)
+	return c.j.recordCommandEnd(events)
 }
 
 // startType is the event of its start: a service's is not one that somebody waits for.
@@ -55,5 +55,22 @@ func (c *command) endEvents() []audit.Event {
 		ended := res.Limit != nil && l == string(*res.Limit)
 		events = append(events, audit.Event{Type: audit.LimitExceeded, ExecID: c.execID(), Data: audit.Exceeded{Limit: l, Ended: ended}})
 	}
-	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: audit.FinishedBy(res)})
+	end := audit.FinishedBy(res)
+	if c.o.Streams != nil && c.totals == nil { // nobody told how much it wrote
+		end.StdoutBytes, end.StderrBytes = nil, nil
+	}
+	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: end})
+}
+
+// recordDenied writes what the policy refused in a session.
+func (c *command) recordDenied() {
+	if c.refusal.Code != jailer.CodePolicyDenied || c.recorded.Load() {
+		return
+	}
+	err := c.j.record(c.j.patience(), func() {}, audit.Event{Type: audit.PolicyDenied, ExecID: c.execID(), Data: audit.Denied{
+		Failure: *audit.FailureOf(c.refusal), Field: c.refusal.Path,
+	}})
+	if err != nil {
+		c.j.log.Error("a refusal is not in the event log", "err", err)
+	}
 }

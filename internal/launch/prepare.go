@@ -37,19 +37,13 @@ func (c *command) resolve() error {
 	if err != nil {
 		return err
 	}
-	c.o.Overrides.HostCPUs = runtime.NumCPU()
+	c.o.Overrides.HostCPUs, c.o.Overrides.Service = runtime.NumCPU(), c.o.Service
 	plan, err := policy.ResolveExec(c.j.o.Policy, c.j.plan, req, c.o.Overrides)
 	if err != nil {
 		return err
 	}
 	c.plan = plan
-	if c.o.Service { // its clocks are the session's
-		if c.o.Overrides.Limits.Timeout == 0 {
-			plan.Limits.Timeout = plan.Limits.TTL
-		}
-		if c.o.Overrides.Limits.CPUTime == 0 {
-			plan.Limits.CPUTime = plan.Limits.CPUs.Time(plan.Limits.TTL)
-		}
+	if c.o.Service {
 		// Its output goes on for as long as it does; who keeps it bounds it.
 		plan.Limits.MaxOutput, plan.OutputKeep, plan.OnOutputLimit = math.MaxInt64, jailer.KeepHead, jailer.OnLimitTruncate
 	}

@@ -73,15 +73,21 @@ func (c *command) status(res *jailer.Result) {
 	default:
 		res.Status = jailer.StatusExited
 	}
-	if c.exit != nil && c.exit.Leftover != pid1.LeftoverUnknown && c.cause == (cause{}) && !oom {
+	switch {
+	case c.cause != cause{} || oom:
+	case c.j.only == nil:
+		res.LeftoverKilled = c.leftover // PID 1 counts what other commands left too
+	case c.exit != nil && c.exit.Leftover != pid1.LeftoverUnknown:
 		res.LeftoverKilled = ptr(int64(c.exit.Leftover))
-	} else if c.leftover != nil && !oom {
-		res.LeftoverKilled = c.leftover
 	}
 }
 
 func (c *command) output(res *jailer.Result) {
-	if t := c.totals; t != nil {
+	if c.o.Streams != nil {
+		t := c.totals
+		if t == nil {
+			t = new(Totals)
+		}
 		res.StdoutBytes, res.StdoutTruncated = t.Stdout, t.StdoutTruncated
 		res.StderrBytes, res.StderrTruncated = t.Stderr, t.StderrTruncated
 		res.Terminal = c.o.TTY != nil

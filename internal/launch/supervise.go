@@ -124,13 +124,15 @@ func (c *command) killGroup() {
 
 // signal passes a signal on. INT and QUIT come from a terminal, which would
 // send them to the whole foreground group; the others are for the main process.
-// A second INT or TERM means "now".
+// A second INT or TERM means "now", but not for a service, where nobody waits at a
+// terminal: its end has a verb of its own, with a grace that an earlier TERM must not
+// take away.
 func (c *command) signal(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
 		return
 	}
-	if s == unix.SIGINT || s == unix.SIGTERM {
+	if !c.o.Service && (s == unix.SIGINT || s == unix.SIGTERM) {
 		if c.interrupt != nil {
 			c.stop(causeAborted)
 			return

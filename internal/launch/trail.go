@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,9 @@ type trail struct {
 	ref     *audit.Ref // for gc
 	created bool
 
-	mu     sync.Mutex // one writer at a time, of the commands of a session
-	marked int        // lines beside the record
+	mu     sync.Mutex    // one writer at a time, of the commands of a session
+	marked int           // lines beside the record
+	owed   []audit.Event // ends of commands that the log did not take
 }
 
 // openLog opens the event log of the policy, or that of the state directory.
@@ -84,6 +86,32 @@ func (j *Jail) record(wait patience, done func(), events ...audit.Event) error {
 	}
 	j.trail.mu.Lock()
 	defer j.trail.mu.Unlock()
+	return j.recordLocked(wait, done, events)
+}
+
+// recordCommandEnd writes the end of a session's command. What the log doesn't take
+// now goes before the next record, and at the latest with the session's own end: if
+// not even that can be written the directory stays, and gc writes it.
+func (j *Jail) recordCommandEnd(events []audit.Event) error {
+	if j.trail.log == nil {
+		return nil
+	}
+	for i := range events {
+		events[i].Subject = j.trail.subject
+	}
+	j.trail.mu.Lock()
+	defer j.trail.mu.Unlock()
+	written := false
+	err := j.recordLocked(j.patience(), func() { written = true }, events)
+	if !written {
+		j.trail.owed = append(j.trail.owed, events...)
+	}
+	return err
+}
+
+// recordLocked is called with the trail's lock held.
+func (j *Jail) recordLocked(wait patience, done func(), events []audit.Event) error {
+	events = slices.Concat(j.trail.owed, events)
 	ctx, stop := wait()
 	defer stop()
 	err := j.trail.log.Append(ctx, events...)
@@ -91,6 +119,7 @@ func (j *Jail) record(wait patience, done func(), events ...audit.Event) error {
 		return j.setupError(err) // whatever may be lost, the caller wants no run
 	}
 	if err == nil {
+		j.trail.owed = nil
 		done()
 		err = j.markError(j.mark(events))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -42,6 +44,53 @@ func TestReason(t *testing.T) {
 		}
 		if got := r.reason(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The end of a command that the log doesn't take at once is written with what comes
+// next: nobody else knows of it once the session's directory is gone.
+func TestCommandEndIsOwed(t *testing.T) {
+	dir := t.TempDir()
+	st, err := state.Open(filepath.Join(dir, "state"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := st.Create(state.Record{ID: "owed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Remove()
+	path := filepath.Join(dir, "events.ndjson")
+	log, err := audit.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJail(t.Context(), Options{Policy: new(policy.Policy)})
+	j.session, j.plan, j.trail.log = session, &policy.Plan{}, log
+	j.plan.Limits.TTL = 300 * time.Millisecond // of the wait for the lock
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.recordCommandEnd([]audit.Event{{Type: audit.ExecFinished, ExecID: "1"}}); err == nil {
+		t.Fatal("written, though the log is locked")
+	}
+	lock.Close()
+	if err := j.recordCommandEnd([]audit.Event{{Type: audit.ExecFinished, ExecID: "2"}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2"} {
+		if n := strings.Count(string(b), `"execId":"`+id+`"`); n != 1 {
+			t.Errorf("%d ends of command %s:\n%s", n, id, b)
 		}
 	}
 }

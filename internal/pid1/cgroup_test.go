@@ -109,7 +109,7 @@ func TestCgroupV1SideBySide(t *testing.T) {
 	for n := uint32(1); n <= 2; n++ {
 		write(t, filepath.Join(dir, fmt.Sprint(n), "pids.max"), fmt.Sprint(3*n))
 		procs := open(t, filepath.Join(dir, fmt.Sprint(n), "cgroup.procs"), os.O_WRONLY)
-		p := sh("n=0; while [ $n -lt 9 ]; do sleep 5 & n=$((n+1)); echo n$n; done")
+		p := sh("n=0; while [ $n -lt 9 ]; do sleep 100 & n=$((n+1)); echo n$n; done")
 		p.Flags |= UnshareCgroupNS
 		outs[n] = j.stream(t, n, p, procs)
 	}

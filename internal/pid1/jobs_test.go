@@ -222,11 +222,11 @@ func TestJobsSignals(t *testing.T) {
 	j := ready(t, options{})
 	const n = 10
 	for i := uint32(1); i <= n; i++ {
-		j.job(t, i, sh(fmt.Sprintf("trap 'exit %d' USR1; sleep 1000 & wait", 100+i)))
+		j.job(t, i, sh(fmt.Sprintf("trap 'exit %d' USR1; sleep 1000 & echo ready; wait", 100+i)))
 		j.want(t, i, Started)
 	}
-	time.Sleep(need.Time(300 * time.Millisecond)) // the traps are set
-	j.Signal(99, syscall.SIGKILL)                 // nobody's
+	j.ready(t, n)
+	j.Signal(99, syscall.SIGKILL) // nobody's
 	for i := uint32(n); i > 0; i-- {
 		j.Signal(i, syscall.SIGUSR1)
 		if r := j.want(t, i, Exited); r.WaitStatus != syscall.WaitStatus((100+i)<<8) {
@@ -412,11 +412,11 @@ func TestJobsInPieces(t *testing.T) {
 // A storm in one job, and the other's end is told in time.
 func TestJobsStorm(t *testing.T) {
 	j := ready(t, options{})
-	storm := sh(`(while :; do (: &) ; done) & (while :; do (: &) ; done) & sleep 1000`)
+	storm := sh(`f() { n=0; while :; do (: &); n=$((n+1)); [ $n -ne 30 ] || echo ready; done; }; f & f & sleep 1000`)
 	storm.Rlimits = []Rlimit{{unix.RLIMIT_NPROC, 64, 64}}
 	j.job(t, 1, storm)
 	j.want(t, 1, Started)
-	time.Sleep(need.Time(300 * time.Millisecond))
+	j.ready(t, 1)
 	for n := uint32(2); n < 12; n++ {
 		begin := time.Now()
 		j.job(t, n, sh("exit 9"))

@@ -59,12 +59,12 @@ func (s *Server) start(c *client, m *wire.Message) error {
 	if _, ok := s.life.enter(false); !ok {
 		return errEnding
 	}
-	p, err := s.place(m.Name)
+	ctx, cancel := context.WithCancel(context.Background())
+	p, err := s.place(m.Name, cancel)
 	if err != nil {
+		cancel()
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.kill = cancel
 	started := make(chan struct{})
 	cmd.Service, cmd.Stdout, cmd.Stderr, cmd.Signals = true, p.stdout, p.stderr, p.signals
 	cmd.OnStart = func(st launch.Started) {
@@ -91,8 +91,9 @@ func (s *Server) start(c *client, m *wire.Message) error {
 	}
 }
 
-// place takes one of the session's places for a process.
-func (s *Server) place(name string) (*process, error) {
+// place takes one of the session's places for a process, which kill ends: others can
+// stop it from here on.
+func (s *Server) place(name string, kill context.CancelFunc) (*process, error) {
 	if name != "" && (!processName.MatchString(name) || processID.MatchString(name)) {
 		return nil, &jailer.Error{
 			Code: jailer.CodeInvalidRequest, Op: "start", Path: "name",
@@ -118,7 +119,7 @@ func (s *Server) place(name string) (*process, error) {
 	p := &process{
 		state:  Process{ID: fmt.Sprintf("p%d", s.last), Name: name, Status: jailer.ProcessStarting},
 		stdout: ring.New(LogSize), stderr: ring.New(LogSize),
-		signals: make(chan os.Signal, 4), ended: make(chan struct{}),
+		signals: make(chan os.Signal, 4), kill: kill, ended: make(chan struct{}),
 	}
 	s.procs = append(s.procs, p)
 	return p, nil

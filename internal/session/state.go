@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/boottime"
 	"github.com/jailer-project/jailer/internal/state"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) State() State {
 		OCIVersion: ociVersion, ID: s.jail.ID(), Status: jailer.SessionCreated, PID: s.jail.PID(),
 		Bundle: filepath.Dir(s.jail.Dir()), Annotations: plan.Labels,
 		Profile: plan.Profile, Tenant: plan.Tenant,
-		CreatedAt: stamp(s.created), ExpiresAt: stamp(s.created.Add(plan.Limits.TTL)), IdleAfterMs: plan.Limits.Idle.Milliseconds(),
+		CreatedAt: stamp(s.created), ExpiresAt: s.expiresAt(), IdleAfterMs: plan.Limits.Idle.Milliseconds(),
 		Commands: &busy, Processes: s.list(false),
 	}
 	switch {
@@ -35,6 +36,17 @@ func (s *Server) State() State {
 }
 
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// expiresAt is the end of its time to live by the wall clock as it is now: that may
+// have been set since, and the session's clock goes on.
+func (s *Server) expiresAt() time.Time {
+	age := boottime.Now() - s.o.Began
+	created := s.created
+	if set := time.Since(created.Round(0)) - age; set.Abs() > time.Second {
+		created = created.Add(set)
+	}
+	return stamp(created.Add(s.jail.Plan().Limits.TTL))
+}
 
 // stateOf is what the record alone tells of a jail.
 func stateOf(e state.Entry) State {

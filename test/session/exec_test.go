@@ -2,6 +2,11 @@ package session
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,9 +157,10 @@ func TestStopped(t *testing.T) {
 		fails(t, o, 1, "doesn't answer")
 		o.Within(t, 15*time.Second+prompt)
 		cmd := background(t, c, "exec", "still", "--", "true")
+		connected(t, cmd)
 		for range 2 {
-			time.Sleep(200 * time.Millisecond)
 			cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(200 * time.Millisecond) // two at once are one
 		}
 		began := time.Now()
 		if cmd.Wait() == nil || cmd.ProcessState.ExitCode() != 125 || time.Since(began) > 15*time.Second+prompt {
@@ -163,4 +169,18 @@ func TestStopped(t *testing.T) {
 		syscall.Kill(pid, syscall.SIGCONT)
 		in(t, c, "still", jail.Job{Argv: []string{"echo", "alive"}}).Said(t, "alive\n")
 	})
+}
+
+// connected waits until a client has come to its session: by then it listens to signals.
+func connected(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if !jail.Eventually(need.Time(10*time.Second), func() bool {
+		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
+		return slices.ContainsFunc(fds, func(fd string) bool {
+			to, _ := os.Readlink(fd)
+			return strings.HasPrefix(to, "socket:")
+		})
+	}) {
+		t.Fatal("the client never came to its session")
+	}
 }

@@ -42,12 +42,13 @@ func TestKill(t *testing.T) {
 			{"PID 1", true, func(t *testing.T, _, _ *os.Process, pid1 int) { syscall.Kill(pid1, syscall.SIGKILL) }},
 		} {
 			t.Run(victim.name, func(t *testing.T) {
+				whole := lifetime(t, c) // of a client that nobody kills
 				for n := range kills(t) {
 					mark := fmt.Sprintf("5%09d%d", os.Getpid(), n)
 					s := create(t, c, "victim")
 					start(t, c, "victim", "--", "sleep", mark)
 					cmd := background(t, c, "exec", "victim", "--", "sleep", mark)
-					time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+					time.Sleep(rand.N(2 * whole))
 					victim.kill(t, nil, cmd.Process, s.PID)
 					if victim.whole {
 						jail.Gone(t, need.Time(time.Second), jail.Marked(mark))
@@ -63,6 +64,10 @@ func TestKill(t *testing.T) {
 			})
 		}
 		t.Run("create", func(t *testing.T) {
+			began := time.Now()
+			create(t, c, "victim")
+			whole := time.Since(began)
+			ok(t, do(t, c, "delete", "victim"))
 			kept := 0
 			for range kills(t) {
 				ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
@@ -70,7 +75,7 @@ func TestKill(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+				time.Sleep(rand.N(whole))
 				cmd.Process.Kill()
 				if err := cmd.Wait(); err == nil { // it was done
 					ok(t, do(t, c, "delete", "victim"))
@@ -94,6 +99,16 @@ func TestKill(t *testing.T) {
 			ends(t, c, "victim")
 		})
 	})
+}
+
+// lifetime is what a command in a session takes.
+func lifetime(t *testing.T, c *jail.Caller) time.Duration {
+	t.Helper()
+	create(t, c, "victim")
+	o := in(t, c, "victim", jail.Job{Argv: []string{"true"}})
+	o.Exited(t, 0)
+	ok(t, do(t, c, "delete", "victim"))
+	return o.Took
 }
 
 // ends wants as many ends as beginnings of everything.

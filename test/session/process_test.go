@@ -59,20 +59,44 @@ func TestProcesses(t *testing.T) {
 	})
 }
 
+// A request's deadline is one of a managed process too.
+func TestProcessDeadline(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "deadline")
+		for i, limits := range []string{`{"timeoutMs":500}`, `{"cpuTimeMs":500}`} {
+			request := `{"argv":["sh","-c","while :; do :; done"],"limits":` + limits + `}`
+			ok(t, c.Do(t, jail.Job{Raw: true, Input: request}, "start", "deadline", "--request", "-"))
+			if !jail.Eventually(prompt, func() bool { return ps(t, c, "deadline")[i].Result == "timed_out" }) {
+				t.Errorf("%s: %+v", limits, ps(t, c, "deadline")[i])
+			}
+		}
+		ok(t, do(t, c, "delete", "deadline"))
+	})
+}
+
 // stop: TERM, the grace, then the whole tree.
 func TestStop(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		create(t, c, "stop")
 		var p process
-		start(t, c, "stop", "--name", "polite", "--", "sh", "-c", "trap 'echo bye; exit 5' TERM; while :; do sleep 0.1; done")
-		time.Sleep(300 * time.Millisecond) // until the trap is set
+		start(t, c, "stop", "--name", "polite", "--", "sh", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
+		said(t, c, "stop", "polite", "ready\n")
 		document(t, ok(t, do(t, c, "stop", "stop", "polite", "--grace", "20s")), &p)
 		if p.ExitCode == nil || *p.ExitCode != 5 {
 			t.Errorf("%+v", p)
 		}
-		mark := fmt.Sprintf("4%09d", os.Getpid())
-		start(t, c, "stop", "--name", "deaf", "--", "sh", "-c", "trap '' TERM; setsid sleep "+mark+" & while :; do sleep 0.1; done")
+		// A TERM before is no reason to leave the grace out.
+		start(t, c, "stop", "--name", "twice", "--", "sh", "-c", `n=; trap 'n=x$n; [ $n = xx ] && exit 6' TERM; while :; do sleep 0.1; done`)
 		time.Sleep(300 * time.Millisecond)
+		ok(t, do(t, c, "kill", "stop", "twice", "--signal", "TERM"))
+		time.Sleep(300 * time.Millisecond) // until the shell has taken it
+		document(t, ok(t, do(t, c, "stop", "stop", "twice", "--grace", "20s")), &p)
+		if p.ExitCode == nil || *p.ExitCode != 6 || p.Result != "exited" {
+			t.Errorf("%+v", p)
+		}
+		mark := fmt.Sprintf("4%09d", os.Getpid())
+		start(t, c, "stop", "--name", "deaf", "--", "sh", "-c", "trap '' TERM; setsid sleep "+mark+" & echo ready; while :; do sleep 0.1; done")
+		said(t, c, "stop", "deaf", "ready\n")
 		began := time.Now()
 		document(t, ok(t, do(t, c, "stop", "stop", "deaf", "--grace", "1s")), &p)
 		if took := time.Since(began); p.Result != "aborted" || took < time.Second || took > time.Second+prompt {
@@ -81,10 +105,10 @@ func TestStop(t *testing.T) {
 		jail.Gone(t, 0, jail.Marked(mark))
 		start(t, c, "stop", "--name", "killed", "--", "sleep", "1000")
 		ok(t, do(t, c, "kill", "stop", "killed", "--signal", "USR1"))
-		if !jail.Eventually(prompt, func() bool { return ps(t, c, "stop")[2].Status == "exited" }) {
+		if !jail.Eventually(prompt, func() bool { return ps(t, c, "stop")[3].Status == "exited" }) {
 			t.Fatalf("%+v", ps(t, c, "stop"))
 		}
-		if p := ps(t, c, "stop")[2]; p.Signal == nil || *p.Signal != "SIGUSR1" {
+		if p := ps(t, c, "stop")[3]; p.Signal == nil || *p.Signal != "SIGUSR1" {
 			t.Errorf("%+v", p)
 		}
 		fails(t, do(t, c, "kill", "stop", "killed", "--signal", "NOSUCH"), 2, "no signal")
@@ -125,4 +149,16 @@ func TestLogFlood(t *testing.T) {
 			t.Errorf("the supervisor has %d bytes", size)
 		}
 	})
+}
+
+// said waits until a managed process has said so.
+func said(t testing.TB, c *jail.Caller, id, process, want string) {
+	t.Helper()
+	var got string
+	if !jail.Eventually(need.Time(10*time.Second), func() bool {
+		got = do(t, c, "logs", id, process).Stdout
+		return got == want
+	}) {
+		t.Fatalf("%q, want %q", got, want)
+	}
 }

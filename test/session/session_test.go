@@ -2,10 +2,12 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,12 @@ func TestExec(t *testing.T) {
 			}},
 			{"over the session's", jail.Job{Flags: []string{"--memory", "15G"}, Argv: []string{"true"}}, func(t *testing.T, o *jail.Outcome) {
 				o.Refused(t, 126, jailer.CodePolicyDenied, "memory")
+				denied := slices.ContainsFunc(c.Events(t, "--session", "exec"), func(e jail.Event) bool {
+					return e.Type == "policy.denied" && e.Data["field"] == "limits.memory"
+				})
+				if !denied {
+					t.Error("the refusal is not in the event log")
+				}
 			}},
 			{"request", jail.Job{Flags: []string{"--request", "-"}, Input: `{"v":1,"argv":["cat"],"stdin":"inline"}`}, func(t *testing.T, o *jail.Outcome) {
 				o.Said(t, "inline")
@@ -280,6 +288,36 @@ func TestCreateLetsGo(t *testing.T) {
 			t.Error(o)
 		}
 		ok(t, do(t, c, "delete", "stream"))
+	})
+}
+
+// A session whose state can't be printed is none: nobody would know of it.
+func TestCreateUnheard(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		for id, unheard := range map[string]string{"full": "/dev/full", "broken": "pipe"} {
+			ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
+			defer cancel()
+			cmd := c.Command(ctx, "create", "--id", id)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close() // nobody reads
+			if unheard != "pipe" {
+				w.Close()
+				if w, err = os.OpenFile(unheard, os.O_WRONLY, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd.Stdout = w
+			err = cmd.Run()
+			w.Close()
+			if err == nil {
+				t.Errorf("%s: created", unheard)
+			}
+			c.NothingLeft(t, id)
+			destroyed(t, c, id, "requested")
+		}
 	})
 }
 

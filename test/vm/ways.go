@@ -172,7 +172,8 @@ var ways = []plan.Way{
 		// As cron and services do: no delegation, and no XDG_RUNTIME_DIR.
 		Name: "none", What: "no delegation, a lingering user manager", User: "plain", Place: plan.System,
 		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
-		Jobs: []plan.Job{way("none")},
+		// A supervisor moves itself to a scope, and outlives who asked for it.
+		Jobs: []plan.Job{way("none"), tests("test/session", "TestSession|TestOneOfMany|TestEnds")},
 	},
 	{
 		// As sshd does: PAM opens a session of logind's.
@@ -294,6 +295,7 @@ systemctl restart user@$(id -u plain).service`,
 			tests("test/tty", "TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
+			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop|TestOthersEnvironment"),
 		},
 	},
 	{
@@ -304,6 +306,7 @@ systemctl restart user@$(id -u plain).service`,
 			way("armorroot"), armorLabels,
 			tests("test/escape", "TestAppArmorAlone|TestHostFeatures"),
 			tests("internal/pid1", "TestAppArmor"),
+			tests("test/session", "TestSession|TestExec|TestTerminal"),
 		},
 	},
 	{

@@ -1,0 +1,55 @@
+package launch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/internal/pid1"
+	"github.com/jailer-project/jailer/policy"
+)
+
+// ended is a command whose main process has ended with 0.
+func ended(t *testing.T) *command {
+	j := newJail(t.Context(), Options{})
+	j.plan = &policy.Plan{}
+	c := j.newCommand(t.Context(), Command{Streams: &Streams{}})
+	c.plan, c.startedAt, c.endedAt = j.plan, time.Now(), time.Now()
+	c.exit = &pid1.Report{Leftover: pid1.LeftoverUnknown}
+	c.totals = &Totals{Stdout: 5, Stderr: 6}
+	return c
+}
+
+// PID 1 counts whatever lives in the jail, which in a session may be what another
+// command has left.
+func TestLeftoverIsTheCommandsOwn(t *testing.T) {
+	c := ended(t)
+	c.exit.Leftover, c.leftover = 5, ptr(int64(1))
+	if n := c.summary().LeftoverKilled; n == nil || *n != 1 {
+		t.Errorf("in a session: %v", n)
+	}
+	c.leftover = nil
+	if n := c.summary().LeftoverKilled; n != nil {
+		t.Errorf("in a session, uncounted: %d", *n)
+	}
+	c.j.only = c
+	if n := c.summary().LeftoverKilled; n == nil || *n != 5 {
+		t.Errorf("in a run: %v", n)
+	}
+}
+
+// What a reader that is gone has not said is in no event.
+func TestUnreadOutputIsNotZero(t *testing.T) {
+	c := ended(t)
+	last := func() audit.Finished {
+		es := c.endEvents()
+		return es[len(es)-1].Data.(audit.Finished)
+	}
+	if f := last(); f.StdoutBytes == nil || *f.StdoutBytes != 5 || f.StderrBytes == nil || *f.StderrBytes != 6 {
+		t.Errorf("%+v", f)
+	}
+	c.totals = nil
+	if f := last(); f.StdoutBytes != nil || f.StderrBytes != nil {
+		t.Errorf("%+v", f)
+	}
+}
