@@ -85,6 +85,13 @@ func Catalog() []Entry {
 		{ID: "host.resources", Run: true},
 		{ID: "setup.aborted", Run: true},
 		{ID: "session.leaked", Run: true},
+		{ID: "limits.memory", Run: true},
+		{ID: "session.cgroup", Run: true},
+		{ID: "session.controller", Run: true},
+		{ID: "session.commands", Run: true},
+		{ID: "session.ended", Run: true},
+		{ID: "session.version", Run: true},
+		{ID: "apparmor.session", Run: true},
 	}
 }
 

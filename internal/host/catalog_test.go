@@ -148,6 +148,7 @@ func TestReasonsOfRefusals(t *testing.T) {
 	groups := reasons(t, "../../cgroup", "ID", "id", "id", `strings.Cut(line, ":")`)
 	all = append(all, groups...)
 	all = append(all, reasons(t, "../usermanager", "ID", "")...)
+	all = append(all, reasons(t, "../session", "Reason", "")...)
 	all = append(all, reasons(t, "../audit", "Reason", "")...)
 	all = append(all, reasons(t, "../../policy", "Reason", "")...)
 	all = append(all, reasons(t, "../../cmd/jailer", "Reason", "")...)
