@@ -171,7 +171,7 @@ var ways = []plan.Way{
 	{
 		// As cron and services do: no delegation, and no XDG_RUNTIME_DIR.
 		Name: "none", What: "no delegation, a lingering user manager", User: "plain", Place: plan.System,
-		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
+		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		// A supervisor moves itself to a scope, and outlives who asked for it.
 		Jobs: []plan.Job{way("none"), tests("test/session", "TestSession|TestOneOfMany|TestEnds")},
 	},
