@@ -164,3 +164,22 @@ func TestStopped(t *testing.T) {
 		in(t, c, "still", jail.Job{Argv: []string{"echo", "alive"}}).Said(t, "alive\n")
 	})
 }
+
+// System V shared memory outlives who made it. What one command after another leaves
+// is bounded by the session.
+func TestMemoryLeftBehind(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "left", "--memory", "16M")
+		const script = `$i = shmget(0, 8 << 20, 01600) // die; for (0..7) { shmwrite($i, "x" x (1 << 20), $_ << 20, 1 << 20) || die }`
+		for n := 1; ; n++ {
+			o := in(t, c, "left", jail.Job{Argv: []string{"perl", "-e", script}})
+			if o.Result != nil && o.Result.Status == jailer.StatusOOMKilled {
+				return
+			}
+			o.Exited(t, 0)
+			if n > 16*2 { // commands that may run at once, and of each half its memory
+				t.Fatalf("%d MiB are left in a session of commands with 16 MiB", 8*n)
+			}
+		}
+	})
+}
