@@ -20,7 +20,7 @@ import (
 // superviseCommand is what create starts; nobody else does.
 func (a *app) superviseCommand() *cobra.Command {
 	f := &sessionFlags{}
-	var answerFD int
+	var answerFD, argsFD int
 	c := &cobra.Command{
 		Use:    "supervise [flags]",
 		Short:  "Keep a session (started by jailer create)",
@@ -28,6 +28,13 @@ func (a *app) superviseCommand() *cobra.Command {
 		Args:   exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			answer, err := session.TakeAnswer(answerFD)
+			var args []string
+			if err == nil {
+				args, err = takeArgs(argsFD)
+			}
+			if err == nil {
+				err = c.Flags().Parse(args)
+			}
 			if err != nil {
 				return &usageError{err: errors.New("is started by jailer create alone"), command: "jailer create"}
 			}
@@ -42,6 +49,7 @@ func (a *app) superviseCommand() *cobra.Command {
 	}
 	f.register(c.Flags())
 	c.Flags().IntVar(&answerFD, "answer-fd", 0, "answer on the inherited pipe `N`")
+	c.Flags().IntVar(&argsFD, "args-fd", 0, "take the flags of create from the inherited pipe `N`")
 	return c
 }
 
