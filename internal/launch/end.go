@@ -131,7 +131,9 @@ func (c *command) drainElsewhere() error {
 	if c.o.Streams.Totals == nil {
 		return nil
 	}
+	leave := c.j.reading()
 	t, err := c.o.Streams.Totals(c.ctx) // whoever waits for a slow reader also bounds that
+	leave()
 	if err != nil {
 		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "stream", Message: "nobody took the output to its end", Err: err})
 		c.unread = true

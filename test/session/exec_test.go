@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,6 +129,41 @@ func TestSlowReader(t *testing.T) {
 		if r.Status != jailer.StatusExited {
 			t.Errorf("%+v", r)
 		}
+	})
+}
+
+// Commands that have ended hold no place of those that may run, though nobody reads
+// their output.
+func TestSlowReaders(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "readers")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 16 {
+			cmd := c.Command(ctx, "exec", "readers", "--", "head", "-c", "100000", "/dev/zero")
+			out, err := cmd.StdoutPipe() // holds 64 KiB
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { cancel(); _ = cmd.Wait() }()
+		}
+		started := func() (n int) {
+			for _, e := range c.Events(t, "--session", "readers") {
+				if e.Type == "exec.started" {
+					n++
+				}
+			}
+			return n
+		}
+		if !jail.Eventually(jail.Deadline, func() bool { return started() == 16 }) {
+			t.Fatalf("%d of 16 were started", started())
+		}
+		running(t, c, "readers", 0)
+		in(t, c, "readers", jail.Job{Argv: []string{"true"}}).Exited(t, 0)
 	})
 }
 
