@@ -28,15 +28,17 @@ func (a *app) superviseCommand() *cobra.Command {
 		Args:   exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			answer, err := session.TakeAnswer(answerFD)
-			var args []string
-			if err == nil {
-				args, err = takeArgs(argsFD)
+			if err != nil {
+				return &usageError{err: errors.New("is started by jailer create alone"), command: "jailer create"}
 			}
+			args, err := takeArgs(argsFD)
 			if err == nil {
 				err = c.Flags().Parse(args)
 			}
 			if err != nil {
-				return &usageError{err: errors.New("is started by jailer create alone"), command: "jailer create"}
+				a.code = 1
+				_ = answer.Fail(asJailerError(err)) // create was killed, and wants none
+				return nil
 			}
 			if err := a.supervise(f, answer); err != nil {
 				a.code = 1
