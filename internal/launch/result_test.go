@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -40,6 +41,26 @@ func TestLeftoverIsTheCommandsOwn(t *testing.T) {
 	c.j.only = c
 	if n := c.summary().LeftoverKilled; n == nil || *n != 5 {
 		t.Errorf("in a run: %v", n)
+	}
+}
+
+// A PID 1 that is stopped is not told for one that has ended.
+func TestSilentInit(t *testing.T) {
+	t.Parallel()
+	c := ended(t)
+	gone := make(chan pid1.Report)
+	close(gone)
+	c.reports = gone
+	_, ok := c.next()
+	if e, typed := errors.AsType[*jailer.Error](c.unheard()); ok || typed && e.Reason == "pid1.silent" {
+		t.Errorf("gone: %v", c.unheard())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.ctx, c.reports = ctx, make(chan pid1.Report)
+	_, ok = c.next() // until endWait is over
+	if e, typed := errors.AsType[*jailer.Error](c.unheard()); ok || !typed || e.Reason != "pid1.silent" {
+		t.Errorf("silent: %v", c.unheard())
 	}
 }
 
