@@ -48,6 +48,7 @@ func (s *Session) begin(ctx context.Context, r Request, streams IO) (*execution,
 	if err != nil {
 		return nil, s.gone(err)
 	}
+	conn.SendWithin(stopGrace) // a supervisor that is stopped reads nothing
 	x := &execution{ctx: ctx, io: streams, conn: conn}
 	x.exceeded = func() { _ = conn.Send(&wire.Message{Type: wire.Exceeded}) }
 	theirs, err := x.open(streams.Stdin != nil)

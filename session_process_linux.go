@@ -129,6 +129,7 @@ func (s *Session) dial(ctx context.Context, m *wire.Message) (*execution, error)
 	if err != nil {
 		return nil, s.gone(err)
 	}
+	conn.SendWithin(stopGrace) // a supervisor that is stopped reads nothing
 	m.V, m.Program = wire.Version, "library"
 	if err := conn.Send(m); err != nil {
 		conn.Close()

@@ -254,3 +254,27 @@ func TestSubtreeIsBounded(t *testing.T) {
 		t.Errorf("through a link: %v %v", all, err)
 	}
 }
+
+// What jobs leave behind is bounded together, though each of them is gone.
+func TestRealJailMemory(t *testing.T) {
+	j := newJail(t, realBase(t), "whole")
+	if err := j.LimitMemory(64<<20, 0); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join("/dev/shm", filepath.Base(t.TempDir())+fmt.Sprint(os.Getpid()))
+	for n := 1; n <= 2; n++ {
+		file := fmt.Sprint(left, n)
+		t.Cleanup(func() { os.Remove(file) })
+		o := newJob(t, j, n, Limits{Memory: 48 << 20})
+		err := start(t, o, "exec head -c 40000000 /dev/zero > "+file).Wait()
+		if n == 1 && err != nil {
+			t.Fatalf("the first: %v", err)
+		}
+		if n == 2 && err == nil {
+			t.Error("80 MB are left in a jail of 64 MiB")
+		}
+		if err := o.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -113,15 +113,23 @@ func (a *app) create(f *sessionFlags) error {
 		return createError(err)
 	}
 	defer r.Close()
-	// It is inherited under a number that is free here: what the caller has passed, as
-	// in --request /dev/fd/3, keeps its own.
-	answerFD, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD, 3)
-	w.Close()
+	answerFD, err := handOn(w)
 	if err != nil {
-		return createError(os.NewSyscallError("fcntl", err))
+		return createError(err)
+	}
+	ar, aw, err := os.Pipe()
+	if err != nil {
+		unix.Close(answerFD)
+		return createError(err)
+	}
+	defer aw.Close()
+	argsFD, err := handOn(ar)
+	if err != nil {
+		unix.Close(answerFD)
+		return createError(err)
 	}
 	// The program is this very one, whatever lies at its path by now.
-	cmd := exec.Command("/proc/self/exe", superviseArgs(a.args, answerFD)...)
+	cmd := exec.Command("/proc/self/exe", "supervise", "--answer-fd="+strconv.Itoa(answerFD), "--args-fd="+strconv.Itoa(argsFD))
 	cmd.Args[0] = "jailer"
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true} // no terminal's signals reach it
 	cmd.Stderr = os.Stderr
@@ -130,9 +138,11 @@ func (a *app) create(f *sessionFlags) error {
 	}
 	err = cmd.Start()
 	unix.Close(answerFD)
+	unix.Close(argsFD)
 	if err != nil {
 		return createError(err)
 	}
+	_ = sendArgs(aw, superviseArgs(a.args)) // why it didn't take them, the answer says
 	answer, err := io.ReadAll(io.LimitReader(r, answerLimit))
 	if err != nil {
 		return createError(err)
@@ -158,15 +168,54 @@ func createError(err error) error {
 	return &jailer.Error{Code: jailer.CodeInternal, Op: "create", Err: err, Hint: "`jailer gc` removes what is left"}
 }
 
-// superviseArgs are the arguments of create as those of supervise.
-func superviseArgs(args []string, answerFD int) []string {
-	args = slices.Clone(args)
+// handOn duplicates f, which it closes, to a number that is free here: what the
+// caller has passed, as in --request /dev/fd/3, keeps its own.
+func handOn(f *os.File) (int, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 3)
+	return fd, os.NewSyscallError("fcntl", err)
+}
+
+// superviseArgs are the arguments of create without the verb.
+func superviseArgs(args []string) []string {
 	for i, arg := range args {
 		// The one flag with a value that may stand before the verb.
 		if arg == "create" && (i == 0 || args[i-1] != "--state-dir") {
-			args[i] = "supervise"
-			return slices.Insert(args, i+1, "--answer-fd="+strconv.Itoa(answerFD))
+			return slices.Concat(args[:i], args[i+1:])
 		}
 	}
 	return args
+}
+
+// sendArgs passes the supervisor its flags by a pipe. Everybody on the host reads a
+// command line, and the supervisor's would show the values of --env for as long as the
+// session lives. What is cut off is no JSON: no flag can be lost on the way. The
+// arguments need be no UTF-8.
+func sendArgs(w *os.File, args []string) error {
+	list := make([][]byte, len(args))
+	for i, arg := range args {
+		list[i] = []byte(arg)
+	}
+	return errors.Join(json.NewEncoder(w).Encode(list), w.Close())
+}
+
+// takeArgs is its other end. The descriptor must be the reading end of a pipe that was
+// inherited.
+func takeArgs(fd int) ([]string, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
+		return nil, errors.New("no pipe was inherited")
+	}
+	unix.CloseOnExec(fd)
+	f := os.NewFile(uintptr(fd), "arguments")
+	defer f.Close()
+	var list [][]byte
+	if err := json.NewDecoder(f).Decode(&list); err != nil {
+		return nil, err
+	}
+	args := make([]string, len(list))
+	for i, arg := range list {
+		args[i] = string(arg)
+	}
+	return args, nil
 }

@@ -20,7 +20,7 @@ import (
 // superviseCommand is what create starts; nobody else does.
 func (a *app) superviseCommand() *cobra.Command {
 	f := &sessionFlags{}
-	var answerFD int
+	var answerFD, argsFD int
 	c := &cobra.Command{
 		Use:    "supervise [flags]",
 		Short:  "Keep a session (started by jailer create)",
@@ -30,6 +30,15 @@ func (a *app) superviseCommand() *cobra.Command {
 			answer, err := session.TakeAnswer(answerFD)
 			if err != nil {
 				return &usageError{err: errors.New("is started by jailer create alone"), command: "jailer create"}
+			}
+			args, err := takeArgs(argsFD)
+			if err == nil {
+				err = c.Flags().Parse(args)
+			}
+			if err != nil {
+				a.code = 1
+				_ = answer.Fail(asJailerError(err)) // create was killed, and wants none
+				return nil
 			}
 			if err := a.supervise(f, answer); err != nil {
 				a.code = 1
@@ -42,6 +51,7 @@ func (a *app) superviseCommand() *cobra.Command {
 	}
 	f.register(c.Flags())
 	c.Flags().IntVar(&answerFD, "answer-fd", 0, "answer on the inherited pipe `N`")
+	c.Flags().IntVar(&argsFD, "args-fd", 0, "take the flags of create from the inherited pipe `N`")
 	return c
 }
 

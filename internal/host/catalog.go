@@ -90,6 +90,7 @@ func Catalog() []Entry {
 		{ID: "session.controller", Run: true},
 		{ID: "session.commands", Run: true},
 		{ID: "session.ended", Run: true},
+		{ID: "session.killed", Run: true},
 		{ID: "session.version", Run: true},
 		{ID: "apparmor.session", Run: true},
 	}

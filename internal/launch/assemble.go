@@ -34,6 +34,13 @@ func (j *Jail) makeCgroup() error {
 	}
 	j.group = group
 	j.later(j.removeCgroup)
+	if j.only == nil && j.holds("memory") {
+		// As much as all the commands that may run at once can have: no more by what
+		// one after another leaves behind.
+		if err := group.LimitMemory(maxCommands*j.plan.Limits.Memory, maxCommands*j.plan.Limits.Swap); err != nil {
+			return unavailable(err)
+		}
+	}
 	return nil
 }
 

@@ -51,6 +51,7 @@ type command struct {
 	closing chan struct{} // closed when the session is ended; nil in a run
 
 	reports        <-chan pid1.Report // closed when PID 1 is gone
+	silent         bool               // PID 1 is there, and said nothing of the start in time
 	master         *os.File           // our end of the job's terminal
 	stdout, stderr *stream.Capture    // with a terminal, stdout alone
 	owner          <-chan struct{}    // closed when the process of OwnerPID has ended

@@ -130,7 +130,9 @@ func (c *command) drainElsewhere() error {
 	if c.o.Streams.Totals == nil {
 		return nil
 	}
+	leave := c.j.reading()
 	t, err := c.o.Streams.Totals(c.ctx) // whoever waits for a slow reader also bounds that
+	leave()
 	switch {
 	case err == nil:
 		c.totals = &t

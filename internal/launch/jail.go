@@ -69,6 +69,7 @@ type Jail struct {
 	mu       sync.Mutex
 	n        uint32              // of the last command
 	running  map[*command]func() // and what ends each
+	unread   int                 // of these, have no process any more, but output on its way
 	ended    *cause              // why the session was ended
 	commands sync.WaitGroup
 

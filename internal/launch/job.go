@@ -47,7 +47,7 @@ func (c *command) start() error {
 	c.j.settled()
 	c.j.coolDown()
 	if !ok {
-		return c.j.setupError(lostInit())
+		return c.j.setupError(c.unheard())
 	}
 	if err := rep.Err(); err != nil {
 		return c.commandError(err)
@@ -82,7 +82,20 @@ func (c *command) next() (pid1.Report, bool) {
 	case rep, ok := <-c.reports: // of a process that was killed, or one that was too quick
 		return rep, ok
 	case <-limit.C:
+		c.silent = true
 		return pid1.Report{}, false
+	}
+}
+
+// unheard is why there is no report of the job's start.
+func (c *command) unheard() error {
+	if !c.silent {
+		return lostInit()
+	}
+	return &jailer.Error{
+		Code: jailer.CodeInternal, Op: "exec", Reason: "pid1.silent", Retryable: true,
+		Message: "PID 1 of the session doesn't answer",
+		Hint:    "look whether it is stopped or the host overloaded",
 	}
 }
 

@@ -1,9 +1,15 @@
 package launch
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/policy"
@@ -35,6 +41,41 @@ func TestLeftoverIsTheCommandsOwn(t *testing.T) {
 	c.j.only = c
 	if n := c.summary().LeftoverKilled; n == nil || *n != 5 {
 		t.Errorf("in a run: %v", n)
+	}
+}
+
+// A PID 1 that is stopped is not told for one that has ended.
+func TestSilentInit(t *testing.T) {
+	t.Parallel()
+	c := ended(t)
+	gone := make(chan pid1.Report)
+	close(gone)
+	c.reports = gone
+	_, ok := c.next()
+	if e, typed := errors.AsType[*jailer.Error](c.unheard()); ok || typed && e.Reason == "pid1.silent" {
+		t.Errorf("gone: %v", c.unheard())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.ctx, c.reports = ctx, make(chan pid1.Report)
+	_, ok = c.next() // until endWait is over
+	if e, typed := errors.AsType[*jailer.Error](c.unheard()); ok || !typed || e.Reason != "pid1.silent" {
+		t.Errorf("silent: %v", c.unheard())
+	}
+}
+
+// Another command of the session has killed the process: no failure of the isolation.
+func TestKilledBeforeItsExec(t *testing.T) {
+	c := ended(t)
+	c.plan.Argv = []string{"true"}
+	died := &pid1.StartError{Stage: pid1.StageDied, Errno: unix.ECHILD, WaitStatus: 9}
+	e, ok := errors.AsType[*jailer.Error](c.commandError(died))
+	if !ok || e.Code != jailer.CodeInvalidState || !e.Retryable || !strings.Contains(e.Error(), "signal 9") {
+		t.Errorf("in a session: %v", e)
+	}
+	c.j.only = c
+	if e, ok = errors.AsType[*jailer.Error](c.commandError(died)); !ok || e.Code != jailer.CodeIsolationUnavailable {
+		t.Errorf("in a run: %v", e)
 	}
 }
 

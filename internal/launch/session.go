@@ -84,7 +84,7 @@ func (j *Jail) enter(c *command) (leave func(), err error) {
 	switch {
 	case j.ended != nil || j.reports.over():
 		return nil, errGone
-	case len(j.running) >= maxCommands:
+	case len(j.running)-j.unread >= maxCommands:
 		return nil, &jailer.Error{
 			Code: jailer.CodeProcessLimit, Op: "exec", Reason: "session.commands", Retryable: true,
 			Message: "as many commands as a session may have run in this one",
@@ -102,6 +102,18 @@ func (j *Jail) enter(c *command) (leave func(), err error) {
 		j.mu.Unlock()
 		j.commands.Done()
 	}, nil
+}
+
+// reading gives a command's place to others while it waits for its reader: nothing of it
+// runs any more.
+func (j *Jail) reading() (end func()) {
+	add := func(n int) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.unread += n
+	}
+	add(1)
+	return func() { add(-1) }
 }
 
 var errGone = &jailer.Error{

@@ -58,6 +58,15 @@ func (c *command) commandError(err error) error {
 			Message: "ended before the command had started",
 		}
 	}
+	if se.Stage == pid1.StageDied && se.WaitStatus.Signaled() && c.j.only == nil {
+		// Commands of a session have one host uid, and so may signal each other: no
+		// isolation is in doubt, and what a command can bring about must not say so.
+		return &jailer.Error{
+			Code: jailer.CodeInvalidState, Op: "exec", Reason: "session.killed", Retryable: true, Err: err,
+			Message: "killed before it was executed, as another command of the session can do",
+			Hint:    "look what runs in it (jailer ps), or create another session for what must not be disturbed",
+		}
+	}
 	return c.j.pid1Error(se)
 }
 

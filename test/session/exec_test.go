@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -136,6 +137,41 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+// Commands that have ended hold no place of those that may run, though nobody reads
+// their output.
+func TestSlowReaders(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "readers")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 16 {
+			cmd := c.Command(ctx, "exec", "readers", "--", "head", "-c", "100000", "/dev/zero")
+			out, err := cmd.StdoutPipe() // holds 64 KiB
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { cancel(); _ = cmd.Wait() }()
+		}
+		started := func() (n int) {
+			for _, e := range c.Events(t, "--session", "readers") {
+				if e.Type == "exec.started" {
+					n++
+				}
+			}
+			return n
+		}
+		if !jail.Eventually(jail.Deadline, func() bool { return started() == 16 }) {
+			t.Fatalf("%d of 16 were started", started())
+		}
+		running(t, c, "readers", 0)
+		in(t, c, "readers", jail.Job{Argv: []string{"true"}}).Exited(t, 0)
+	})
+}
+
 // A supervisor that is stopped is told from one that is gone, and holds nobody up for
 // ever.
 func TestStopped(t *testing.T) {
@@ -183,4 +219,23 @@ func connected(t testing.TB, cmd *exec.Cmd) {
 	}) {
 		t.Fatal("the client never came to its session")
 	}
+}
+
+// System V shared memory outlives who made it. What one command after another leaves
+// is bounded by the session.
+func TestMemoryLeftBehind(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "left", "--memory", "16M")
+		const script = `$i = shmget(0, 8 << 20, 01600) // die; for (0..7) { shmwrite($i, "x" x (1 << 20), $_ << 20, 1 << 20) || die }`
+		for n := 1; ; n++ {
+			o := in(t, c, "left", jail.Job{Argv: []string{"perl", "-e", script}})
+			if o.Result != nil && o.Result.Status == jailer.StatusOOMKilled {
+				return
+			}
+			o.Exited(t, 0)
+			if n > 16*2 { // commands that may run at once, and of each half its memory
+				t.Fatalf("%d MiB are left in a session of commands with 16 MiB", 8*n)
+			}
+		}
+	})
 }

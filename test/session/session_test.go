@@ -321,6 +321,24 @@ func TestCreateUnheard(t *testing.T) {
 	})
 }
 
+// Everybody on the host can read a command line: the supervisor's, which stays, has no
+// values in it.
+func TestSupervisorsCommandLine(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		create(t, c, "argv", "--env", "TOKEN=hunter2", "--env=OTHER=hunter2\xff")
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", supervisor(t, c, "argv")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(b, []byte("jailer\x00supervise\x00")) || bytes.Contains(b, []byte("hunter2")) {
+			t.Errorf("%q", b)
+		}
+		if o := in(t, c, "argv", jail.Job{Raw: true, Sh: `printf %s "$TOKEN $OTHER"`}); o.Stdout != "hunter2 hunter2\xff" {
+			t.Error(o)
+		}
+	})
+}
+
 // A `jailer run` is in the list, and no session for the other verbs.
 func TestRunIsNone(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
