@@ -26,6 +26,12 @@ func TestGCAcrossPIDNamespaces(t *testing.T) {
 		c = private(t, c)
 		id := fmt.Sprintf("pidns-%d-%s-", os.Getpid(), c.Name)
 		crashed(t, c, id, 2)
+		for i := range 2 { // of an age at which the next start leaves them alone
+			young := time.Now().Add(time.Minute)
+			if err := os.Chtimes(filepath.Join(c.StateDir(), id+fmt.Sprint(i)), young, young); err != nil {
+				t.Fatal(err)
+			}
+		}
 
 		ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 		defer cancel()
