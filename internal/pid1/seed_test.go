@@ -378,11 +378,21 @@ func TestJobSeedRace(t *testing.T) {
 	j.says(t, 1, "mkdir /mnt/out /mnt/in")
 	j.job(t, 2, sh("cd /mnt; while :; do mv in was; ln -s out in; rm in; mv was in; done 2>/dev/null"))
 	j.want(t, 2, Started)
-	for n := range 300 {
+	// Until the two have met in both ways.
+	made, refused := 0, 0
+	for n, end := 0, time.Now().Add(need.Time(30*time.Second)); n < 300 || (made == 0 || refused == 0) && time.Now().Before(end); n++ {
 		r := j.seed(t, 3, seedPayload(), frames(dir(0o755, fmt.Sprintf("/mnt/in/d%d", n)), file(0o644, fmt.Sprintf("/mnt/in/f%d", n), "x")))
+		if r.Type == Failed {
+			refused++
+		} else {
+			made++
+		}
 		if r.Type == Failed && r.Errno != syscall.ELOOP && r.Errno != syscall.ENOENT {
 			t.Fatalf("%v", r.Err())
 		}
+	}
+	if made == 0 || refused == 0 {
+		t.Fatalf("%d seeds were made, %d refused", made, refused)
 	}
 	j.Signal(2, syscall.SIGKILL)
 	j.want(t, 2, Exited)

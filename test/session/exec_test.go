@@ -182,6 +182,10 @@ func TestStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer syscall.Kill(pid, syscall.SIGCONT)
+		// A thread that runs on another CPU stops when it comes to the kernel.
+		if !jail.Eventually(need.Time(5*time.Second), func() bool { return stopped(pid) }) {
+			t.Fatal("the supervisor doesn't stop")
+		}
 		var list []state
 		o := do(t, c, "list", "--json")
 		document(t, ok(t, o), &list)
@@ -237,5 +241,15 @@ func TestMemoryLeftBehind(t *testing.T) {
 				t.Fatalf("%d MiB are left in a session of commands with 16 MiB", 8*n)
 			}
 		}
+	})
+}
+
+// stopped says that every thread of a process is (proc(5), field 3 of stat).
+func stopped(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return len(stats) > 0 && !slices.ContainsFunc(stats, func(file string) bool {
+		b, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(b), ") ")
+		return !strings.HasPrefix(rest, "T")
 	})
 }
