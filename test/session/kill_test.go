@@ -118,6 +118,9 @@ func ends(t *testing.T, c *jail.Caller, id string) {
 	for _, e := range c.Events(t, "--session", id) {
 		n[e.Type]++
 	}
+	if n["session.created"] == 0 {
+		t.Errorf("the log has nothing of %s", id)
+	}
 	for begin, end := range map[string]string{"session.created": "session.destroyed", "exec.started": "exec.finished", "process.started": "process.exited"} {
 		if n[begin] != n[end] {
 			t.Errorf("%d %s and %d %s", n[begin], begin, n[end], end)

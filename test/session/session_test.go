@@ -349,6 +349,8 @@ func TestAnotherUser(t *testing.T) {
 	for _, args := range [][]string{
 		{"exec", "mine", "--", "true"},
 		{"list"},
+		{"gc"},
+		{"events"},
 		{"state", "mine"},
 		{"delete", "mine"},
 		{"ps", "mine"},
