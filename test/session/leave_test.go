@@ -22,7 +22,7 @@ type holdings struct{ cgroups, supervisor, pid1, processes int }
 
 func held(t *testing.T, c *jail.Caller, id string, pid1 int) (h holdings) {
 	t.Helper()
-	for _, top := range jail.Cgroups(t, id) {
+	for _, top := range c.Cgroups(t, id) {
 		err := filepath.WalkDir(top, func(_ string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				h.cgroups++
@@ -127,7 +127,11 @@ echo up
 			job  jail.Job
 			want func(o *jail.Outcome)
 		}{
-			"exits": {jail.Job{Sh: hide}, func(o *jail.Outcome) { o.Exited(t, 0) }},
+			"exits": {jail.Job{Sh: hide}, func(o *jail.Outcome) {
+				if r := o.Exited(t, 0); r.LeftoverKilled == nil || *r.LeftoverKilled < 4 {
+					t.Errorf("leftoverKilled is not 4 or more:\n%s", o)
+				}
+			}},
 			"stops itself": {jail.Job{Flags: []string{"--timeout", "1s"}, Sh: hide + "kill -STOP $$"}, func(o *jail.Outcome) {
 				o.Ended(t, jailer.StatusTimedOut, jailer.LimitWall, 124)
 			}},
