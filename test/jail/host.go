@@ -3,19 +3,18 @@ package jail
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jailer-project/jailer/internal/state"
 )
 
 // Process is one process as the host sees it.
@@ -114,7 +113,8 @@ func Eventually(d time.Duration, f func() bool) bool {
 }
 
 // Cgroups lists the cgroup directories of the jails whose id matches pattern
-// (filepath.Match), in all hierarchies, wherever their base is.
+// (filepath.Match), in all hierarchies, wherever their base is. A pattern with a mark
+// (state.Dir.CgroupName) is of those of one state directory, else of all of them.
 func Cgroups(t testing.TB, pattern string) []string {
 	t.Helper()
 	var out []string
@@ -127,9 +127,11 @@ func Cgroups(t testing.TB, pattern string) []string {
 		}
 		// With a state directory of its own, jailer adds "+" and its mark.
 		name, _, _ := strings.Cut(d.Name(), "+")
-		if ok, err := filepath.Match("jail-"+pattern, name); ok || err != nil {
-			out = append(out, p)
-			return err
+		for _, name := range []string{name, d.Name()} {
+			if ok, err := filepath.Match("jail-"+pattern, name); ok || err != nil {
+				out = append(out, p)
+				return err
+			}
 		}
 		return nil
 	})
@@ -137,6 +139,13 @@ func Cgroups(t testing.TB, pattern string) []string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// Cgroups are those of the caller's jails alone: another suite on this host, or another
+// test beside this one, may use the same ids.
+func (c *Caller) Cgroups(t testing.TB, pattern string) []string {
+	t.Helper()
+	return Cgroups(t, (&state.Dir{Path: c.StateDir()}).CgroupName(pattern))
 }
 
 // Mounts lists the mount points of this process's namespace that hold text.
@@ -183,10 +192,7 @@ func (c *Caller) NothingLeft(t testing.TB, pattern string) {
 	if d := c.States(t); len(d) > 0 {
 		t.Errorf("left in the state directory: %v", d)
 	}
-	// Those of this caller's state directory: another's jails may have the same id.
-	sum := sha256.Sum256([]byte(c.StateDir()))
-	others := func(p string) bool { return !strings.HasSuffix(p, "+"+hex.EncodeToString(sum[:4])) }
-	if d := slices.DeleteFunc(Cgroups(t, pattern), others); len(d) > 0 {
+	if d := c.Cgroups(t, pattern); len(d) > 0 {
 		t.Errorf("left cgroups: %v", d)
 	}
 	if d := Mounts(t, c.Home); len(d) > 0 {

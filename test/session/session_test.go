@@ -31,6 +31,9 @@ func TestSession(t *testing.T) {
 		if r.SessionID != "whole" || r.Labels["job"] != "7" || r.ExecID != "2" || r.StdoutBytes != 8 {
 			t.Errorf("%+v", r)
 		}
+		if len(c.Cgroups(t, "whole")) == 0 {
+			t.Error("it has no cgroup that would be seen")
+		}
 		if s := look(t, c, "whole"); s.Status != "running" || *s.Commands != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -367,6 +370,8 @@ func TestAnotherUser(t *testing.T) {
 	for _, args := range [][]string{
 		{"exec", "mine", "--", "true"},
 		{"list"},
+		{"gc"},
+		{"events"},
 		{"state", "mine"},
 		{"delete", "mine"},
 		{"ps", "mine"},
