@@ -31,6 +31,8 @@ type Cmd struct {
 	s   *Session
 	ctx context.Context
 	x   *execution
+
+	waited bool
 }
 
 // Command makes a Cmd. name is looked for in the jail's PATH if it has no slash. The
@@ -70,7 +72,8 @@ func (c *Cmd) request() (Request, error) {
 	return r, nil
 }
 
-// Start begins the command, and returns when it has been exec'ed.
+// Start begins the command, and returns when it has been exec'ed. Wait must follow: it
+// alone frees what the command has of this process.
 func (c *Cmd) Start() error {
 	if c.x != nil {
 		return errors.New("jailer: already started")
@@ -90,9 +93,13 @@ func (c *Cmd) Start() error {
 // Wait waits for the end. The error is an *ExitError unless the command exited with 0,
 // the context's cause if that ended it, or why there is no Result.
 func (c *Cmd) Wait() error {
-	if c.x == nil {
+	switch {
+	case c.x == nil:
 		return errors.New("jailer: not started")
+	case c.waited:
+		return errors.New("jailer: Wait was already called")
 	}
+	c.waited = true
 	res, err := c.x.end()
 	c.Result = res
 	if err != nil {

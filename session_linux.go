@@ -71,6 +71,9 @@ func (c *Client) Create(ctx context.Context, r Request, o SessionOptions) (*Sess
 	if err := c.check(ctx, r); err != nil {
 		return nil, err
 	}
+	if o.ID != "" && !labelKey.MatchString(o.ID) {
+		return nil, badID(o.ID)
+	}
 	doc, err := c.encode(r)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,15 @@ func (c *Client) Open(ctx context.Context, id string) (*Session, error) {
 	if err := c.check(ctx, Request{}); err != nil {
 		return nil, err
 	}
+	if !labelKey.MatchString(id) {
+		return nil, badID(id)
+	}
 	return c.session(ctx, nil, []string{"state", "--", id})
+}
+
+// badID: the program's own check, before the id is an argument of it.
+func badID(id string) error {
+	return invalid("id", fmt.Sprintf("%s does not match %s", quote(id), labelKey))
 }
 
 // session runs a verb that answers with a state.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/trust"
 )
 
 // app is what the commands share.
@@ -148,8 +150,22 @@ func (a *app) explain(err error) {
 		hint = "see `" + ue.command + " --help`"
 	}
 	if hint != "" {
-		fmt.Fprintf(a.err, "jailer: hint: %s\n", escaped(hint))
+		fmt.Fprintf(a.err, "jailer: hint: %s\n", escaped(a.here(hint)))
 	}
+}
+
+// aboutState are the verbs of a hint that would look into another state directory than
+// this program did.
+var aboutState = regexp.MustCompile(`\bjailer (gc|list|state|delete|exec|ps|stop|kill)\b`)
+
+// here is a hint whose commands look where this program looked.
+func (a *app) here(hint string) string {
+	if a.stateDir == "" {
+		return hint
+	}
+	return aboutState.ReplaceAllStringFunc(hint, func(m string) string {
+		return "jailer --state-dir " + trust.Quote(a.stateDir) + strings.TrimPrefix(m, "jailer")
+	})
 }
 
 // escaped is s without what would drive a terminal: an error may hold a path of a

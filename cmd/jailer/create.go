@@ -56,7 +56,7 @@ func (f *sessionFlags) check() error {
 	if f.policy == "" && f.policyGiven() {
 		return usagef("--policy: empty")
 	}
-	if f.ownerPID < 0 {
+	if f.ownerPID < 0 || f.ownerPID == 0 && f.set.Changed("owner-pid") {
 		return usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
 	if f.id == "" && f.set.Changed("id") {

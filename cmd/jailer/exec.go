@@ -99,7 +99,7 @@ by itself or at a limit, so do all its processes, and no others. When jailer exe
 itself is killed the command is aborted.
 
 Exit status: 0-123 the command's own; 124 a deadline ended it, or the session's
-end did; 125 jailer or the host failed, or there is no such session; 126 refused by
+time to live or idle time did; 125 jailer or the host failed, or there is no such session; 126 refused by
 policy, or not executable; 127 not found in the jail; 128+n ended by signal n. The
 command may itself exit with 124 to 127: the status in the result is the truth.`,
 		Example: `  jailer exec build7 --timeout 60s -- make -C /workspace

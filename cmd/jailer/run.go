@@ -87,7 +87,7 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 		return nil, err
 	}
 	defer o.Seed.Close()
-	if f.ownerPID < 0 {
+	if f.ownerPID < 0 || f.ownerPID == 0 && f.set.Changed("owner-pid") {
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
