@@ -61,7 +61,7 @@ const answers = "answers"
 var oneDocument = map[string]string{answers: "json"}
 
 func (a *app) errorDocument(err error) error {
-	doc, derr := asJailerError(err).Document()
+	doc, derr := a.told(err).Document()
 	if derr != nil {
 		return derr
 	}
@@ -157,6 +157,13 @@ func (a *app) explain(err error) {
 // aboutState are the verbs of a hint that would look into another state directory than
 // this program did.
 var aboutState = regexp.MustCompile(`\bjailer (gc|list|state|delete|exec|ps|stop|kill)\b`)
+
+// told is the error as this program tells it.
+func (a *app) told(err error) *jailer.Error {
+	e := *asJailerError(err)
+	e.Hint = a.here(e.Hint)
+	return &e
+}
 
 // here is a hint whose commands look where this program looked.
 func (a *app) here(hint string) string {

@@ -171,7 +171,7 @@ func (s *sink) done(o *launch.Outcome) error {
 
 // failed writes the error of a command that never ran.
 func (s *sink) failed(err error) error {
-	e := asJailerError(err)
+	e := s.a.told(err)
 	var errs []error
 	doc := struct {
 		V     int           `json:"v"`
