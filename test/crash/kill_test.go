@@ -218,7 +218,7 @@ func TestGC(t *testing.T) {
 			crashed(t, c, id, 1)
 			taken := jail.Job{Flags: []string{"--id", id + "0"}, Argv: []string{"true"}}
 			// On a slow host the remains are old enough for this very start to remove them.
-			if o := c.Run(t, taken); o.Code != 0 && (o.Err == nil || o.Code != 125 || o.Err.Code != "session_exists" || !strings.Contains(o.Err.Hint, "jailer gc")) {
+			if o := c.Run(t, taken); o.Code != 0 && (o.Err == nil || o.Code != 125 || o.Err.Code != "session_exists" || !strings.Contains(o.Err.Hint, " gc` removes")) {
 				t.Error(o)
 			}
 			gc(t, c)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -69,9 +71,11 @@ func TestKill(t *testing.T) {
 			whole := time.Since(began)
 			ok(t, do(t, c, "delete", "victim"))
 			kept := 0
-			for range kills(t) {
+			for n := range kills(t) {
 				ctx, cancel := context.WithTimeout(t.Context(), jail.Deadline)
 				cmd := c.Command(ctx, "create", "--id", "victim")
+				mark := fmt.Sprintf("VICTIM=%d-%d", os.Getpid(), n)
+				cmd.Env = append(cmd.Env, mark) // its supervisor's too
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -83,7 +87,7 @@ func TestKill(t *testing.T) {
 				cancel()
 				// What create started ends by itself: no gc is needed. Killed between the
 				// answer and its own end, the session is there, and is the caller's.
-				if !jail.Eventually(need.Time(3*time.Second), func() bool { return len(c.States(t)) == 0 }) {
+				if !jail.Eventually(need.Time(3*time.Second), func() bool { return len(marked(t, mark)) == 0 }) {
 					kept++
 					if look(t, c, "victim").Status != "created" {
 						t.Errorf("%+v", look(t, c, "victim"))
@@ -98,6 +102,14 @@ func TestKill(t *testing.T) {
 			}
 			ends(t, c, "victim")
 		})
+	})
+}
+
+// marked are the processes that were started with a variable in their environment.
+func marked(t *testing.T, variable string) []jail.Process {
+	return jail.Living(t, func(p jail.Process) bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+		return slices.Contains(strings.Split(string(b), "\x00"), variable)
 	})
 }
 
