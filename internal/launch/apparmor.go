@@ -2,16 +2,11 @@ package launch
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/policy"
 )
-
-// labelWait bounds the time from libcontainer's word that init may go on to its
-// exec, at which the kernel changes the label.
-const labelWait = 10 * time.Second
 
 const labelHint = "as root, `jailer apparmor load` by the installed program, and start that one, under no profile but its own; or set apparmor = \"off\" in the policy"
 
@@ -37,23 +32,20 @@ func (j *Jail) chooseAppArmor() error {
 	return nil
 }
 
-// checkLabel waits until PID 1 has its profile, before it is told what to run. PID
-// 1 looks for itself too, and holds the command to its own; this is the view from
-// outside.
+// checkLabel is the view from outside of what PID 1 has found itself: it has its
+// profile, before it is told what to run.
 func (j *Jail) checkLabel() error {
 	if !j.armor {
 		return nil
 	}
-	var label string
-	var err error
-	for end := time.Now().Add(labelWait); time.Now().Before(end) && j.aborted.Load() == nil; time.Sleep(200 * time.Microsecond) {
-		if label, err = apparmor.Label(j.con.Pid()); err != nil || label == apparmor.PID1Label {
-			break
-		}
+	if label, err := apparmor.Label(j.con.Pid()); err != nil || label != apparmor.PID1Label {
+		return j.wrongLabel()
 	}
-	if err == nil && label == apparmor.PID1Label {
-		return nil
-	}
+	return nil
+}
+
+func (j *Jail) wrongLabel() error {
+	label, err := apparmor.Label(j.con.Pid())
 	return &jailer.Error{
 		Code: jailer.CodeIsolationUnavailable, Reason: "apparmor.profile",
 		Message: fmt.Sprintf("PID 1 runs under the label %.300q, not %q", label, apparmor.PID1Label), Err: err,

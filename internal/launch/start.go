@@ -101,6 +101,9 @@ func (j *Jail) greet() error {
 		return lostInit()
 	}
 	if err := rep.Err(); err != nil {
+		if rep.Stage == pid1.StageAppArmor {
+			return j.wrongLabel() // until it is reaped it has one
+		}
 		return j.pid1Error(err)
 	}
 	if rep.Type != pid1.Ready {

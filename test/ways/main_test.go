@@ -175,8 +175,8 @@ func diagnosis(t *testing.T, o *jail.Outcome, uid int, failed []string) map[stri
 }
 
 // differs are the warnings that differ between guests, with their kernels' age, and
-// between ways, with what is loaded.
-var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "apparmor.profile", "landlock"}
+// between ways, with what is loaded and where the caller's home is.
+var differs = []string{"kernel.bugs", "kernel.patches", "apparmor", "apparmor.profile", "landlock", "data.dir"}
 
 // warned wants exactly these ids to be warnings: what no run is refused for, and
 // is not a yes. No guest has NTP.
