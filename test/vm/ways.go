@@ -95,11 +95,12 @@ var (
 	}
 	userJobs = []plan.Job{
 		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestRequestAccepted|TestStdin|TestEvents.*|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|"+
-			"TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestPtraceRefused|TestFilterLoaded|TestStormEnds|TestManyAtOnce|TestSignalWhileStarting"),
+			"TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestPtraceRefused|TestFilterLoaded|TestStormEnds|TestManyAtOnce|TestSignalWhileStarting|"+
+			"TestSeed.+|TestProgramSize|TestPrograms|TestRequestRefused|TestOutput.*|TestEnvironment|TestStdinUntouched|TestCgroupsUntouched"),
 		tests("test/prereq", ""),
 		tests("test/escape", ""),
 		tests("test/crash", ""),
-		tests("test/session", ""), tests("test/api", ""),
+		tests("test/session", "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds|TestKill|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser"),
 	}
 	allJobs = []plan.Job{
 		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
