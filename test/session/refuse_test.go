@@ -60,8 +60,9 @@ func TestProcessClocks(t *testing.T) {
 func TestClientKilled(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		create(t, c, "left")
-		cmd := background(t, c, "exec", "left", "--", "sleep", "1000")
-		running(t, c, "left", 1)
+		mark := fmt.Sprintf("6%09d", os.Getpid())
+		cmd := background(t, c, "exec", "left", "--", "sleep", mark)
+		sleeps(t, mark)
 		cmd.Process.Kill()
 		running(t, c, "left", 0)
 		for _, e := range c.Events(t, "--session", "left", "--type", "exec.finished") {
@@ -77,9 +78,9 @@ func TestClientKilled(t *testing.T) {
 func TestOthersEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		create(t, c, "environ")
-		secret := fmt.Sprintf("secret-%d", os.Getpid())
-		background(t, c, "exec", "environ", "--env", "TOKEN="+secret, "--", "sleep", "1000")
-		running(t, c, "environ", 1)
+		secret, mark := fmt.Sprintf("secret-%d", os.Getpid()), fmt.Sprintf("7%09d", os.Getpid())
+		background(t, c, "exec", "environ", "--env", "TOKEN="+secret, "--", "sleep", mark)
+		sleeps(t, mark)
 		o := in(t, c, "environ", jail.Job{Sh: `
 for p in /proc/[0-9]*; do
 	tr '\0' '\n' <$p/environ
@@ -90,4 +91,15 @@ done 2>&1 | grep -a -e TOKEN -e denied; ls -d /proc/[0-9]* | wc -l`})
 			t.Error(o)
 		}
 	})
+}
+
+// sleeps waits until a command is there that sleeps for so many seconds; its client, and
+// its process before the exec, have other names.
+func sleeps(t testing.TB, mark string) {
+	t.Helper()
+	if !jail.Eventually(need.Time(20*time.Second), func() bool {
+		return len(jail.Living(t, func(p jail.Process) bool { return p.Name == "sleep" && jail.Marked(mark)(p) })) > 0
+	}) {
+		t.Fatal("the command never ran")
+	}
 }
