@@ -44,9 +44,9 @@ func (s *Session) begin(ctx context.Context, r Request, streams IO) (*execution,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := wire.Dial(s.dir)
+	conn, err := s.connect()
 	if err != nil {
-		return nil, s.gone(err)
+		return nil, err
 	}
 	conn.SendWithin(stopGrace) // a supervisor that is stopped reads nothing
 	x := &execution{ctx: ctx, io: streams, conn: conn}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"time"
 
 	"github.com/jailer-project/jailer/internal/wire"
@@ -125,9 +126,9 @@ func (s *Session) ask(ctx context.Context, m *wire.Message, doc any) error {
 
 // dial sends the first message. The end of ctx ends the connection.
 func (s *Session) dial(ctx context.Context, m *wire.Message) (*execution, error) {
-	conn, err := wire.Dial(s.dir)
+	conn, err := s.connect()
 	if err != nil {
-		return nil, s.gone(err)
+		return nil, err
 	}
 	conn.SendWithin(stopGrace) // a supervisor that is stopped reads nothing
 	m.V, m.Program = wire.Version, "library"
@@ -136,6 +137,21 @@ func (s *Session) dial(ctx context.Context, m *wire.Message) (*execution, error)
 		return nil, s.gone(err)
 	}
 	return &execution{ctx: ctx, conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}, nil
+}
+
+// connect comes to the supervisor, which must be this user's: what a command and its
+// environment say is for nobody else.
+func (s *Session) connect() (*wire.Conn, error) {
+	conn, err := wire.Dial(s.dir)
+	if err != nil {
+		return nil, s.gone(err)
+	}
+	cred, err := conn.Peer()
+	if err == nil && cred.Uid == uint32(os.Geteuid()) {
+		return conn, nil
+	}
+	conn.Close()
+	return nil, &Error{Code: CodeUnauthorized, Op: "session.socket", Message: "the supervisor of session " + quote(s.ID) + " is another user's", Err: err}
 }
 
 func (s *Session) gone(err error) error {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/session"
 	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/limits"
 )
@@ -199,15 +200,12 @@ func sendArgs(w *os.File, args []string) error {
 	return errors.Join(json.NewEncoder(w).Encode(list), w.Close())
 }
 
-// takeArgs is its other end. The descriptor must be the reading end of a pipe that was
-// inherited.
+// takeArgs is its other end.
 func takeArgs(fd int) ([]string, error) {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
-		return nil, errors.New("no pipe was inherited")
+	f, err := session.Inherited(fd, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
 	}
-	unix.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "arguments")
 	defer f.Close()
 	var list [][]byte
 	if err := json.NewDecoder(f).Decode(&list); err != nil {

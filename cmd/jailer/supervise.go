@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/boottime"
 	"github.com/jailer-project/jailer/internal/launch"
@@ -76,10 +75,7 @@ func (a *app) supervise(f *sessionFlags, answer *session.Answer) error {
 		case <-answered:
 		}
 	}()
-	owner, unwatch, err := session.Watch(f.ownerPID)
-	if err != nil {
-		return &jailer.Error{Code: jailer.CodeInvalidRequest, Path: "--owner-pid", Err: err, Hint: "it must be a process that lives, in this pid namespace"}
-	}
+	owner, unwatch := launch.WatchOwner(f.ownerPID) // Open refuses one that is gone already
 	defer unwatch()
 	o, err := a.sessionOptions(f)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jailer-project/jailer/limits"
 )
@@ -32,6 +33,28 @@ func TestAffinity(t *testing.T) {
 	}
 	if affinity(1000, nil) != nil {
 		t.Error("a mask of nothing")
+	}
+}
+
+// A service's budget is that of its session's whole life on all its CPUs.
+func TestSoonest(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		rest time.Duration
+		cpus limits.CPUs
+		want time.Duration
+	}{
+		{day, 1000, day},
+		{1024 * day, 1024_000, day},
+		{time.Second, 500, 2 * time.Second},
+		{day, 1, 1000 * day},
+		{time.Microsecond, 1000, 5 * time.Millisecond},
+		{0, 1000, 0},
+		{-day, 1000, 0},
+	} {
+		if got := soonest(c.rest, c.cpus); got != c.want {
+			t.Errorf("%v of %v: %v, want %v", c.rest, c.cpus, got, c.want)
+		}
 	}
 }
 

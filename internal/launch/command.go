@@ -33,7 +33,7 @@ type Command struct {
 	Streams *Streams
 
 	OnStart func(Started)
-	Signals <-chan os.Signal // passed on to the command; the second INT or TERM ends it
+	Signals <-chan os.Signal // passed on to the command; the second INT or TERM ends it, but a service
 
 	began time.Time // for setupMs
 }
@@ -103,7 +103,7 @@ func (c *command) refuse(err error) error {
 
 // outcome is what the caller is told of a command that ran.
 func (c *command) outcome() *Outcome {
-	o := &Outcome{Result: c.result(), Interrupt: c.interrupt, Plan: c.plan}
+	o := &Outcome{Result: c.result(), Interrupt: c.interrupt}
 	if c.o.Streams == nil {
 		o.StdoutKept, o.StderrKept = delivered(c.stdout), delivered(c.stderr)
 	}

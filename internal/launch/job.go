@@ -16,7 +16,7 @@ import (
 // root on a file system that hangs would hold it up for ever.
 const startWait = 30 * time.Second
 
-// Step 10: PID 1 starts the job, or says which step of it failed. Only now is
+// Step 11: PID 1 starts the job, or says which step of it failed. Only now is
 // it told what to run: whatever went wrong before, the command has not run.
 func (c *command) start() error {
 	stdio, err := c.openStreams()
@@ -110,15 +110,16 @@ func (c *command) started() {
 	}
 }
 
-// seedID is the job that puts files in: no command's, for they count from 1.
 const (
-	seedID    = math.MaxUint32
-	seedGroup = math.MaxInt32 // its cgroup, in a session
+	seedID    = math.MaxUint32 // the job that puts files in: no command's, for they count from 1
+	seedGroup = math.MaxInt32  // its cgroup, in a session
 
+	// seedFilter is not the command's: it is our code that runs, and needs what a
+	// stricter one denies.
 	seedFilter = "default"
 )
 
-// seed puts the files in that the caller named, before any command is there to put
+// Step 10: seed puts the files in that the caller named, before any command is there to put
 // links in the way. It is a process of PID 1's that has the command's ids and limits
 // and executes nothing.
 func (j *Jail) seed() error {
@@ -159,7 +160,6 @@ func (j *Jail) seedIn(c *command) error {
 	defer null.Close()
 	orders := j.confinement(j.plan)
 	orders.Flags |= pid1.Seed
-	// It is our code that runs, and needs what a stricter filter of the command's denies.
 	filter, err := compiled.Filter(seedFilter)
 	if err != nil {
 		return damaged("the embedded seccomp filter", err)

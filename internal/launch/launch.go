@@ -57,7 +57,6 @@ type Outcome struct {
 	Result                 *jailer.Result
 	Interrupt              os.Signal
 	StdoutKept, StderrKept int64 // bytes delivered, at most the cap
-	Plan                   *policy.Plan
 }
 
 // Run does one run. It must be called on the main thread, locked

@@ -28,8 +28,9 @@ func checkOwner(pid int) error {
 	}
 }
 
-// watchOwner tells when a process has ended, by a pidfd: a pid could be reused.
-func watchOwner(pid int) (<-chan struct{}, func()) {
+// WatchOwner tells when a process has ended, by a pidfd: a pid could be reused. One that
+// is gone has ended; a pid of 0 or less never does. stop frees the descriptor.
+func WatchOwner(pid int) (ended <-chan struct{}, stop func()) {
 	if pid <= 0 {
 		return nil, func() {}
 	}

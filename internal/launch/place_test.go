@@ -111,7 +111,7 @@ func TestSwapNotEnforced(t *testing.T) {
 		{[]string{"pids", "cpu"}, true, []string{"swap"}},
 	} {
 		swapOn = func() bool { return c.swap }
-		if got := (&Jail{plan: &policy.Plan{}, held: c.held}).isolation().NotEnforced; !slices.Equal(got, c.want) {
+		if got := (&Jail{held: c.held}).isolation(&policy.Plan{}).NotEnforced; !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

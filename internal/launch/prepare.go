@@ -193,7 +193,7 @@ func unavailable(err error) error {
 
 // checkRequired compares the profile's require list with what will hold.
 func (j *Jail) checkRequired() error {
-	held := j.isolation()
+	held := j.isolation(j.plan)
 	for _, want := range j.plan.Require {
 		ok := false
 		switch want {

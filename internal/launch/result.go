@@ -11,6 +11,7 @@ import (
 	"github.com/jailer-project/jailer/internal/apparmor"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
+	"github.com/jailer-project/jailer/policy"
 )
 
 // result decides the status from what the kernel and jailer saw. The first
@@ -41,7 +42,7 @@ func (c *command) summary() *jailer.Result {
 		StartedAt:  c.startedAt.UTC().Truncate(time.Millisecond),
 		DurationMs: c.endedAt.Sub(c.startedAt).Milliseconds(),
 		SetupMs:    ptr(c.setup.Milliseconds()),
-		Isolation:  c.j.isolation(),
+		Isolation:  c.j.isolation(c.plan),
 		Error:      cmp.Or(c.failure, c.j.failure),
 	}
 	res.ExitCode, res.Signal = endedBy(c.exit)
@@ -151,11 +152,12 @@ func (c *command) limitsHit(res *jailer.Result) {
 	res.LimitsHit = hit
 }
 
-// isolation says what holds this run. It is asked before the start, for the
+// isolation says what holds a command of this plan: a command in a session may have
+// limits that the session asked for none of. It is asked before the start, for the
 // profile's require list, and after it, for the result.
-func (j *Jail) isolation() jailer.Isolation {
+func (j *Jail) isolation(plan *policy.Plan) jailer.Isolation {
 	i := jailer.Isolation{
-		UserNS: true, NetNS: true, Seccomp: j.plan.Seccomp,
+		UserNS: true, NetNS: true, Seccomp: plan.Seccomp,
 		Limits: map[string]string{"workspace": "tmpfs"},
 	}
 	if j.armor {
@@ -166,7 +168,7 @@ func (j *Jail) isolation() jailer.Isolation {
 		kind = string(j.base.Kind())
 	}
 	i.Limits["cpuTime"] = kind
-	for _, c := range needs(j.plan) {
+	for _, c := range needs(plan) {
 		switch {
 		case j.holds(c):
 			i.Limits[c] = kind

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,22 @@ func TestKilledBeforeItsExec(t *testing.T) {
 	c.j.only = c
 	if e, ok = errors.AsType[*jailer.Error](c.commandError(died)); !ok || e.Code != jailer.CodeIsolationUnavailable {
 		t.Errorf("in a run: %v", e)
+	}
+}
+
+// A command may have a limit that its session asked for none of. Where nothing holds it
+// its own result says so.
+func TestNotEnforcedIsTheCommandsOwn(t *testing.T) {
+	c := ended(t)
+	asked := *c.j.plan
+	asked.Limits.IORead = 1 << 20
+	c.plan = &asked
+	if got := c.summary().Isolation.NotEnforced; !slices.Contains(got, "io") {
+		t.Errorf("not enforced: %v, want io among them", got)
+	}
+	c.j.held = []string{"io"}
+	if got := c.summary().Isolation; slices.Contains(got.NotEnforced, "io") || got.Limits["io"] == "" {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -73,6 +73,8 @@ func (j *Jail) settle() error {
 	if err := j.session.Update(func(r *state.Record) { r.Session.PID1 = j.PID() }); err != nil {
 		return noState(err)
 	}
+	// What was put in may be secret, and the supervisor lives long.
+	j.o.Request, j.o.Seed, j.request, j.plan.Files, j.plan.Directories = nil, nil, nil, nil, nil
 	j.settledNow = true
 	return nil
 }
@@ -125,8 +127,7 @@ var errGone = &jailer.Error{
 // may be called more than once, and gives the first call's error.
 func (j *Jail) Close(reason audit.Reason) error {
 	j.mu.Lock()
-	first := j.ended == nil
-	if first {
+	if j.ended == nil {
 		j.ended = &cause{status: jailer.StatusAborted, reason: reason}
 		switch reason {
 		case audit.TTL:
@@ -167,6 +168,3 @@ func (j *Jail) Dir() string { return j.session.Priv }
 
 // Done is closed when PID 1 has ended, whoever ended it.
 func (j *Jail) Done() <-chan struct{} { return j.reports.gone }
-
-// Isolation says what holds the session's commands.
-func (j *Jail) Isolation() jailer.Isolation { return j.isolation() }

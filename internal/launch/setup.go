@@ -53,7 +53,7 @@ type abort struct {
 
 // untilAborted returns why the set-up has to end, nil when it is over.
 func (j *Jail) untilAborted(done <-chan struct{}) *abort {
-	owner, stopOwner := watchOwner(j.o.OwnerPID)
+	owner, stopOwner := WatchOwner(j.o.OwnerPID)
 	defer stopOwner()
 	limit := time.NewTimer(setupLimit)
 	defer limit.Stop()

@@ -13,7 +13,7 @@ import (
 )
 
 // Streams are the job's ends of pipes that somebody else holds the other ends of. Exec
-// closes them.
+// closes them as soon as the job has its own; who closes them again does no harm.
 type Streams struct {
 	Stdin, Stdout, Stderr *os.File // Stdin nil: the job reads /dev/null
 
@@ -53,19 +53,21 @@ func (c *command) openStreams() (s *stdio, err error) {
 	if c.o.TTY != nil {
 		return s, nil
 	}
-	if e := c.o.Streams; e != nil {
-		*s = stdio{e.Stdin, e.Stdout, e.Stderr}
-		defer func() { err = c.j.give(s) }()
-		if c.plan.HasStdin || s.stdin == nil {
-			s.stdin, err = c.openInput()
-		}
-		return s, err
-	}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
+	if e := c.o.Streams; e != nil {
+		*s = stdio{e.Stdin, e.Stdout, e.Stderr}
+		if c.plan.HasStdin || s.stdin == nil {
+			closeAll([]*os.File{s.stdin})
+			if s.stdin, err = c.openInput(); err != nil {
+				return s, err
+			}
+		}
+		return s, c.j.give(s)
+	}
 	if s.stdin, err = c.openInput(); err != nil {
 		return s, err
 	}

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer/internal/boottime"
+	"github.com/jailer-project/jailer/limits"
 )
 
-// Step 11: stream, and watch the wall clock, the CPU clock, memory, output, the
+// Step 12: stream, and watch the wall clock, the CPU clock, memory, output, the
 // caller and its signals, until the main process has ended.
 func (c *command) supervise() error {
 	wall := boottime.NewTimer(c.plan.Limits.Timeout)
@@ -19,7 +20,7 @@ func (c *command) supervise() error {
 	defer ttl.Stop()
 	cpu := time.NewTimer(c.nextCPUCheck())
 	defer cpu.Stop()
-	owner, stopOwner := watchOwner(c.j.o.OwnerPID)
+	owner, stopOwner := WatchOwner(c.j.o.OwnerPID)
 	c.owner = owner // drain watches on
 	c.stopOwner = stopOwner
 	done, resizes, closing := c.ctx.Done(), c.resizes(), c.closing
@@ -161,9 +162,15 @@ func (c *command) nextCPUCheck() time.Duration {
 	if err != nil {
 		return 100 * time.Millisecond
 	}
-	rest := c.plan.Limits.CPUTime - used
+	return soonest(c.plan.Limits.CPUTime-used, c.plan.Limits.CPUs)
+}
+
+// soonest is how long so many CPUs take to use so much CPU time up. The division comes
+// first: of a day on a thousand CPUs a thousandth is still within range, a thousandfold
+// is not.
+func soonest(rest time.Duration, cpus limits.CPUs) time.Duration {
 	if rest <= 0 {
 		return 0
 	}
-	return max(rest*1000/time.Duration(c.plan.Limits.CPUs), 5*time.Millisecond)
+	return max(rest/time.Duration(cpus)*1000, 5*time.Millisecond)
 }

@@ -21,16 +21,23 @@ type Answer struct {
 // TakeAnswer takes over the descriptor, which must be the writing end of a pipe that
 // was inherited.
 func TakeAnswer(fd int) (*Answer, error) {
+	f, err := Inherited(fd, unix.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{f: f}, nil
+}
+
+// Inherited takes over a descriptor that must be an end of a pipe that was inherited, of
+// this mode (O_RDONLY or O_WRONLY).
+func Inherited(fd, mode int) (*os.File, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
 		return nil, errors.New("no pipe was inherited")
 	}
 	unix.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "answer")
-	if err := checkPipe(f, unix.O_WRONLY); err != nil {
-		return nil, err
-	}
-	return &Answer{f: f}, nil
+	f := os.NewFile(uintptr(fd), "inherited")
+	return f, checkPipe(f, mode)
 }
 
 // Broken closes the channel when nobody can read the answer any more.
@@ -39,7 +46,7 @@ func (a *Answer) Broken() (gone <-chan struct{}, stop func(), err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}
-	return watchFD(fd, unix.POLLERR)
+	return watchReader(fd)
 }
 
 // State answers that the session lives.
@@ -73,3 +80,35 @@ func (a *Answer) write(doc any) error {
 
 // Close is the end of the answer.
 func (a *Answer) Close() { a.f.Close() }
+
+// watchReader closes the channel when nobody reads the pipe any more, of whose writing
+// end it owns a descriptor. The runtime's poller wakes it: no thread waits.
+func watchReader(fd int) (gone <-chan struct{}, stop func(), err error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	f := os.NewFile(uintptr(fd), "watched")
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	lost := make(chan struct{})
+	go func() {
+		var perr error
+		err := raw.Write(func(fd uintptr) bool {
+			p := []unix.PollFd{{Fd: int32(fd)}}
+			n, err := unix.Poll(p, 0)
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				perr = err
+				return true
+			}
+			return n == 1 && p[0].Revents&unix.POLLERR != 0
+		})
+		if err == nil && perr == nil {
+			close(lost)
+		}
+	}()
+	return lost, func() { f.Close() }, nil
+}

@@ -3,7 +3,6 @@ package session
 import (
 	"io"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -88,37 +87,5 @@ func TestTakeAnswerRefuses(t *testing.T) {
 		if _, err := TakeAnswer(fd); err == nil {
 			t.Errorf("descriptor %d was taken", fd)
 		}
-	}
-}
-
-func TestWatch(t *testing.T) {
-	cmd := exec.Command("/bin/sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone, stop, err := Watch(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	select {
-	case <-gone:
-		t.Fatal("gone while it lives")
-	case <-time.After(100 * time.Millisecond):
-	}
-	_ = cmd.Process.Kill()
-	select { // though it is not reaped yet
-	case <-gone:
-	case <-time.After(long):
-		t.Fatal("not told")
-	}
-	_ = cmd.Wait()
-	if _, _, err := Watch(cmd.Process.Pid); err == nil {
-		t.Error("a process that is gone can be watched")
-	}
-	if gone, stop, err := Watch(0); gone != nil || err != nil {
-		t.Errorf("%v, %v", gone, err)
-	} else {
-		stop()
 	}
 }

@@ -64,10 +64,10 @@ const (
 )
 
 // ReapSome is a Reap for the start of something else: it looks at 128 directories
-// at most, tries n leaks at most, and stops after 100 ms. It passes over directories that changed in the last two
-// seconds, which their own launcher may be about to remove. What it can't remove
-// is left for gc, which says why. It begins anywhere, so that leaks that can't be
-// removed don't hide others for ever.
+// at most, tries n leaks at most, and stops after 100 ms. It passes over directories
+// that changed in the last two seconds, which their own launcher may be about to
+// remove. What it can't remove is left for gc, which says why. It begins anywhere, so
+// that leaks that can't be removed don't hide others for ever.
 func (d *Dir) ReapSome(ctx context.Context, n int) []Leak {
 	ctx, cancel := context.WithTimeout(ctx, someTime)
 	defer cancel()
