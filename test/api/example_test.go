@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jailer-project/jailer"
@@ -69,12 +70,19 @@ func ExampleSession_Start() {
 		return
 	}
 	defer s.Close()
-	_, err = s.Start(ctx, "clock", jailer.Request{Argv: []string{"sh", "-c", "echo tick; trap 'echo stopped; exit 0' TERM; while :; do sleep 0.05; done"}})
+	_, err = s.Start(ctx, "clock", jailer.Request{Argv: []string{"sh", "-c", "trap 'echo stopped; exit 0' TERM; echo tick; while :; do sleep 0.05; done"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	time.Sleep(500 * time.Millisecond)
+	for log := ""; log == ""; time.Sleep(50 * time.Millisecond) { // until it has begun
+		var b strings.Builder
+		if _, err := s.Logs(ctx, "clock", jailer.LogOptions{}, &b); err != nil {
+			fmt.Println(err)
+			return
+		}
+		log = b.String()
+	}
 	p, err := s.Stop(ctx, "clock", 5*time.Second)
 	if err != nil {
 		fmt.Println(err)

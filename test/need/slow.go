@@ -35,6 +35,10 @@ func Slow() bool { return scale > 1 }
 // under test, and what something must take at least, are no such times.
 func Time(d time.Duration) time.Duration { return d * time.Duration(scale) }
 
+// Pace is d on an ordinary machine, for a limit under test within which the test's own
+// steps have to come: on a slow one these take longer.
+func Pace(d time.Duration) time.Duration { return d * time.Duration((scale+2)/3) }
+
 // Times is how often a test repeats what would prove the same if it were done
 // less often: n on an ordinary machine, and less, but at least once, on a slow one.
 func Times(n int) int { return max(n/scale, 1) }

@@ -65,7 +65,7 @@ func signalled(t *testing.T, c *jail.Caller, id, script string, signals ...sysca
 		if len(signals) > 0 && strings.Contains(out.String(), "ready\n") {
 			for _, s := range signals {
 				cmd.Process.Signal(s)
-				time.Sleep(50 * time.Millisecond) // two at once are one
+				time.Sleep(need.Time(50 * time.Millisecond)) // two at once are one
 			}
 			signals = nil
 		}
@@ -200,7 +200,7 @@ func TestStopped(t *testing.T) {
 		connected(t, cmd)
 		for range 2 {
 			cmd.Process.Signal(syscall.SIGTERM)
-			time.Sleep(200 * time.Millisecond) // two at once are one
+			time.Sleep(need.Time(200 * time.Millisecond)) // two at once are one
 		}
 		began := time.Now()
 		if cmd.Wait() == nil || cmd.ProcessState.ExitCode() != 125 || time.Since(began) > 15*time.Second+prompt {
@@ -214,7 +214,7 @@ func TestStopped(t *testing.T) {
 // connected waits until a client has come to its session: by then it listens to signals.
 func connected(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
-	if !jail.Eventually(need.Time(10*time.Second), func() bool {
+	if !jail.Eventually(min(need.Time(10*time.Second), time.Minute), func() bool {
 		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
 		return slices.ContainsFunc(fds, func(fd string) bool {
 			to, _ := os.Readlink(fd)

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) { jail.Main(m) }
 // prompt is how soon something must have happened that has nothing to wait for.
 var prompt = min(need.Time(30*time.Second), 4*time.Minute)
 
+// Times to live, into which the first commands of a session have to fit.
+var ttl, idle = need.Pace(3 * time.Second), need.Pace(2 * time.Second)
+
 // state is a session's document.
 type state struct {
 	OCIVersion  string

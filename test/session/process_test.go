@@ -86,10 +86,10 @@ func TestStop(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		// A TERM before is no reason to leave the grace out.
-		start(t, c, "stop", "--name", "twice", "--", "sh", "-c", `n=; trap 'n=x$n; [ $n = xx ] && exit 6' TERM; while :; do sleep 0.1; done`)
-		time.Sleep(300 * time.Millisecond)
+		start(t, c, "stop", "--name", "twice", "--", "sh", "-c", `n=; trap 'n=x$n; echo $n; [ $n = xx ] && exit 6' TERM; echo ready; while :; do sleep 0.1; done`)
+		said(t, c, "stop", "twice", "ready\n")
 		ok(t, do(t, c, "kill", "stop", "twice", "--signal", "TERM"))
-		time.Sleep(300 * time.Millisecond) // until the shell has taken it
+		said(t, c, "stop", "twice", "ready\nx\n") // two at once are one
 		document(t, ok(t, do(t, c, "stop", "stop", "twice", "--grace", "20s")), &p)
 		if p.ExitCode == nil || *p.ExitCode != 6 || p.Result != "exited" {
 			t.Errorf("%+v", p)
@@ -145,7 +145,7 @@ func TestLogFlood(t *testing.T) {
 		if len(o.Stdout) != 1<<20 || !strings.HasSuffix(o.Stdout, "\nthe end\n") || !strings.Contains(o.Stderr, fmt.Sprint(p.StdoutLost, " bytes")) {
 			t.Errorf("%d bytes:\n%s", len(o.Stdout), o)
 		}
-		if size := pss(t, supervisor(t, c, "flood")); size > 16<<20 {
+		if size := pss(t, supervisor(t, c, "flood")); size > 32<<20 {
 			t.Errorf("the supervisor has %d bytes", size)
 		}
 	})

@@ -158,27 +158,28 @@ func TestEnds(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		t.Run("idle", func(t *testing.T) {
 			began := time.Now()
-			create(t, c, "idle", "--idle", "2s")
-			in(t, c, "idle", jail.Job{Argv: []string{"sleep", "5"}}).Exited(t, 0)
-			if took := time.Since(began); took < 5*time.Second {
+			create(t, c, "idle", "--idle", idle.String())
+			long := idle + 3*time.Second
+			in(t, c, "idle", jail.Job{Argv: []string{"sleep", fmt.Sprint(long.Seconds())}}).Exited(t, 0)
+			if took := time.Since(began); took < long {
 				t.Errorf("the command took %v", took)
 			}
-			gone(t, c, "idle", began, 7*time.Second)
+			gone(t, c, "idle", began, long+idle)
 			destroyed(t, c, "idle", "idle")
 		})
 		t.Run("a process is no command", func(t *testing.T) {
 			began := time.Now()
-			create(t, c, "process", "--idle", "2s")
+			create(t, c, "process", "--idle", idle.String())
 			ok(t, do(t, c, "start", "process", "--", "sleep", "1000"))
-			gone(t, c, "process", began, 2*time.Second)
+			gone(t, c, "process", began, idle)
 			destroyed(t, c, "process", "idle")
 		})
 		t.Run("ttl", func(t *testing.T) {
 			began := time.Now()
-			create(t, c, "ttl", "--ttl", "3s")
+			create(t, c, "ttl", "--ttl", ttl.String())
 			o := in(t, c, "ttl", jail.Job{Sh: "while :; do :; done"})
 			o.Ended(t, jailer.StatusExpired, jailer.LimitTTL, 124)
-			gone(t, c, "ttl", began, 3*time.Second)
+			gone(t, c, "ttl", began, ttl)
 			destroyed(t, c, "ttl", "ttl")
 		})
 		t.Run("owner", func(t *testing.T) {

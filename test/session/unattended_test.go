@@ -14,21 +14,21 @@ func TestEndsUnattended(t *testing.T) {
 		busy := []string{"--", "sh", "-c", "while :; do :; done"}
 		t.Run("ttl", func(t *testing.T) {
 			began := time.Now()
-			create(t, c, "busy", "--ttl", "3s", "--timeout", "4m")
+			create(t, c, "busy", "--ttl", ttl.String(), "--timeout", "4m")
 			start(t, c, "busy", busy...)
 			cmd := background(t, c, append([]string{"exec", "busy"}, busy...)...)
 			connected(t, cmd)
 			cmd.Process.Kill()
-			gone(t, c, "busy", began, 3*time.Second)
+			gone(t, c, "busy", began, ttl)
 			destroyed(t, c, "busy", "ttl")
 		})
 		t.Run("idle", func(t *testing.T) {
-			create(t, c, "alone", "--idle", "2s")
+			create(t, c, "alone", "--idle", idle.String())
 			cmd := background(t, c, append([]string{"exec", "alone"}, busy...)...)
 			running(t, c, "alone", 1)
 			began := time.Now()
 			cmd.Process.Kill() // and with it goes the lease
-			gone(t, c, "alone", began, 2*time.Second)
+			gone(t, c, "alone", began, idle)
 			destroyed(t, c, "alone", "idle")
 		})
 		for _, id := range []string{"busy", "alone"} {
