@@ -59,6 +59,11 @@ func (r *Request) Check() error {
 	if _, err := r.StdinData(); err != nil {
 		return err
 	}
+	if r.Workspace != "" {
+		if _, _, err := ParseWorkspace(r.Workspace); err != nil {
+			return err
+		}
+	}
 	if err := checkFiles(r.Files, r.Directories); err != nil {
 		return err
 	}
@@ -77,6 +82,23 @@ func (r *Request) Check() error {
 		return invalid("onOutputLimit", fmt.Sprintf("%s given, want truncate or kill", quote(r.OnOutputLimit)))
 	}
 	return nil
+}
+
+// ParseWorkspace takes the name of a persistent workspace apart, TENANT/RESOURCE. A
+// tenant is a-z 0-9 _ -, a resource these and dots; each begins with a letter or digit
+// and has at most 63 bytes. No two names are one after any normalising: there are no
+// capitals, and nothing beyond ASCII.
+func ParseWorkspace(name string) (tenant, resource string, err error) {
+	tenant, resource, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		return "", "", invalid("workspace", fmt.Sprintf("%s given, want TENANT/RESOURCE", quote(name)))
+	case !plainName.MatchString(tenant):
+		return "", "", invalid("workspace", fmt.Sprintf("%s is no tenant (a-z 0-9 _ -, at most 63)", quote(tenant)))
+	case !labelKey.MatchString(resource):
+		return "", "", invalid("workspace", fmt.Sprintf("%s is no resource (a-z 0-9 _ . -, at most 63)", quote(resource)))
+	}
+	return tenant, resource, nil
 }
 
 // StdinData is the inline stdin as bytes, nil when there is none.

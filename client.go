@@ -17,10 +17,13 @@ import (
 // Client runs commands through the jailer program. It may be used by many
 // goroutines at once.
 type Client struct {
-	Path     string       // of the program, absolute: nothing is ever searched for in PATH
-	Policy   string       // policy file, absolute; "" is the host's own
-	StateDir string       // absolute; "" is the program's default
-	Logger   *slog.Logger // nil discards
+	Path     string // of the program, absolute: nothing is ever searched for in PATH
+	Policy   string // policy file, absolute; "" is the host's own
+	StateDir string // absolute; "" is the program's default
+	// Token is set for the sessions and workspaces that are made, and presented to
+	// those that exist: 16 to 1024 bytes, nil for none.
+	Token  []byte
+	Logger *slog.Logger // nil discards
 
 	grace time.Duration // between the steps of a cancellation; 0 is stopGrace
 }
@@ -77,7 +80,15 @@ func (c *Client) Run(ctx context.Context, r Request, s IO) (*Result, error) {
 		args = append(args, "--json")
 	}
 
-	p, err := newProcess(c.Path, args, s)
+	token, err := c.tokenPipe()
+	if err != nil {
+		return nil, startError(c.Path, err)
+	}
+	if token != nil {
+		defer token.Close()
+		args = append(args, "--token-file", "/dev/fd/5")
+	}
+	p, err := newProcess(c.Path, args, s, token)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +140,9 @@ func (c *Client) check(ctx context.Context, r Request) error {
 				Message: fmt.Sprintf("%s is not an absolute path", quote(p.path)),
 			}
 		}
+	}
+	if c.Token != nil && (len(c.Token) < MinTokenBytes || len(c.Token) > MaxTokenBytes) {
+		return invalid("Client.Token", fmt.Sprintf("%d bytes given, a token has %d to %d", len(c.Token), MinTokenBytes, MaxTokenBytes))
 	}
 	if err := r.Check(); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // process is one start of the program with its pipes. Descriptor 3 carries the
-// request in, 4 the result out.
+// request in, 4 the result out, 5 the token in, if there is one.
 type process struct {
 	cmd  *exec.Cmd
 	said tail // the program's messages, when nobody else takes them
@@ -24,7 +24,7 @@ type process struct {
 	stdin              io.Reader
 }
 
-func newProcess(path string, args []string, s IO) (*process, error) {
+func newProcess(path string, args []string, s IO, more *os.File) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...)}
 	// exec.Command leaves an absolute path as it is: no search.
 	p.cmd.Env = environment()
@@ -40,6 +40,9 @@ func newProcess(path string, args []string, s IO) (*process, error) {
 		return nil, startError(path, err)
 	}
 	p.cmd.ExtraFiles = []*os.File{p.requestR, p.resultW}
+	if more != nil {
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, more)
+	}
 	if err := p.cmd.Start(); err != nil {
 		p.closeAll()
 		return nil, startError(path, err)

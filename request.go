@@ -37,6 +37,10 @@ type Request struct {
 	Files       []RequestFile `json:"files,omitempty"`
 	Directories []string      `json:"directories,omitempty"` // paths as of RequestFile
 
+	// Workspace names a persistent workspace, TENANT/RESOURCE, that is /workspace in
+	// the place of an empty one. One writer has it at a time.
+	Workspace string `json:"workspace,omitempty"`
+
 	Limits RequestLimits `json:"limits,omitzero"`
 
 	// Capabilities narrows what the profile grants (CapExec, …). Nil asks for

@@ -54,7 +54,7 @@ func (s *Session) begin(ctx context.Context, r Request, streams IO) (*execution,
 	theirs, err := x.open(streams.Stdin != nil)
 	if err == nil {
 		err = conn.Send(&wire.Message{
-			V: wire.Version, Program: "library", Type: wire.Exec,
+			V: wire.Version, Program: "library", Token: s.c.Token, Type: wire.Exec,
 			Command: &wire.Command{Request: doc, Stdin: streams.Stdin != nil},
 		}, theirs...)
 	}

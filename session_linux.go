@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -145,19 +146,31 @@ func (s *Session) Close() error {
 // verb runs the program for a short answer: a JSON document into doc, unless that is
 // nil, or an error document.
 func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any) error {
-	args = append([]string{args[0], "--json"}, args[1:]...)
+	verb := args[0]
+	args = append([]string{verb, "--json"}, args[1:]...)
 	if c.StateDir != "" {
 		args = append([]string{"--state-dir", c.StateDir}, args...)
 	}
+	token, err := c.tokenPipe()
+	if err != nil {
+		return startError(c.Path, err)
+	}
+	if token != nil {
+		defer token.Close()
+		args = append([]string{"--token-file", "/dev/fd/3"}, args...)
+	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(), "/", drainTime
+	if token != nil {
+		cmd.ExtraFiles = []*os.File{token}
+	}
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
 	var out bytes.Buffer
 	var said tail
 	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
+	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		return startError(c.Path, err)
 	}
@@ -166,7 +179,7 @@ func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any)
 		return failure.Error
 	}
 	if err != nil {
-		e := &Error{Code: CodeInternal, Op: "client", Message: "jailer " + args[0] + " failed", Err: err, Hint: said.String()}
+		e := &Error{Code: CodeInternal, Op: "client", Message: "jailer " + verb + " failed", Err: err, Hint: said.String()}
 		if cause := context.Cause(ctx); cause != nil {
 			e.Message, e.Err = "cancelled", cause
 		}
@@ -176,7 +189,7 @@ func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any)
 		return nil
 	}
 	if err := json.Unmarshal(out.Bytes(), doc); err != nil {
-		return &Error{Code: CodeInternal, Op: "client", Message: "jailer " + args[0] + " gave no document", Err: err}
+		return &Error{Code: CodeInternal, Op: "client", Message: "jailer " + verb + " gave no document", Err: err}
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (s *Session) dial(ctx context.Context, m *wire.Message) (*execution, error)
 		return nil, err
 	}
 	conn.SendWithin(stopGrace) // a supervisor that is stopped reads nothing
-	m.V, m.Program = wire.Version, "library"
+	m.V, m.Program, m.Token = wire.Version, "library", s.c.Token
 	if err := conn.Send(m); err != nil {
 		conn.Close()
 		return nil, s.gone(err)

@@ -92,6 +92,7 @@ func sessionOwns(s *Plan, q *jailer.Request, o Overrides, given limits.Limits) e
 		{"profile", q.Profile != "" && q.Profile != s.Profile},
 		{"tenant", q.Tenant != "" && q.Tenant != s.Tenant},
 		{"labels", len(q.Labels) > 0},
+		{"workspace", q.Workspace != "" && (s.Workspace == nil || q.Workspace != s.Workspace.Name)},
 		{firstFile(q), firstFile(q) != ""},
 		{"rootfs", o.Rootfs != "" && o.Rootfs != s.Rootfs.Name},
 	} {

@@ -62,6 +62,8 @@ type profileTable struct {
 	Limits       limitTables  `toml:"limits"`
 	Require      *[]string    `toml:"require"`
 	Output       outputTable  `toml:"output"`
+	Workspace    accessTable  `toml:"workspace"`
+	Export       exportTable  `toml:"export"`
 }
 
 type envTable struct {
@@ -76,6 +78,15 @@ type networkTable struct {
 type outputTable struct {
 	Keep    *string `toml:"keep"`
 	OnLimit *string `toml:"on_limit"`
+}
+
+type accessTable struct {
+	Access *string `toml:"access"`
+}
+
+type exportTable struct {
+	Protected   *[]string `toml:"protected"`
+	OnProtected *string   `toml:"on_protected"`
 }
 
 type limitTables struct {

@@ -21,6 +21,8 @@ type Overrides struct {
 	Env     map[string]string
 	Cwd     string
 
+	Workspace string // persistent, TENANT/RESOURCE
+
 	// Rootfs is a name from the policy. A profile on the host's view may be
 	// moved to a directory that the policy names; a profile on a directory
 	// stays there.
@@ -58,6 +60,7 @@ func combine(r *jailer.Request, o Overrides) (q *jailer.Request, given limits.Li
 		{"profile", &c.Profile, o.Profile},
 		{"tenant", &c.Tenant, o.Tenant},
 		{"cwd", &c.Cwd, o.Cwd},
+		{"workspace", &c.Workspace, o.Workspace},
 		{"outputKeep", &c.OutputKeep, o.OutputKeep},
 		{"onOutputLimit", &c.OnOutputLimit, o.OnOutputLimit},
 		{"limits.cpuset", &c.Limits.CPUSet, o.CPUSet},

@@ -193,6 +193,7 @@ func (c *compiler) profile(name string, via []string) (*profile, error) {
 		rootfs: RootfsHost, networks: []string{NetworkNone}, seccomp: "default",
 		apparmor: AppArmorAuto, ids: IDsSingle,
 		keep: jailer.KeepHead, onLimit: jailer.OnLimitTruncate,
+		workspaces: WorkspaceNone, onProtected: ProtectedMark,
 	}
 	switch parent := t.Extends; {
 	case parent != nil && *parent != name:
@@ -279,6 +280,8 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 		{"apparmor", t.AppArmor, &p.apparmor, []string{AppArmorRequired, AppArmorAuto, AppArmorOff}},
 		{"ids", t.IDs, &p.ids, []string{IDsSingle, IDsRange}},
 		{"output.keep", t.Output.Keep, &p.keep, []string{jailer.KeepHead, jailer.KeepTail, jailer.KeepBoth}},
+		{"workspace.access", t.Workspace.Access, &p.workspaces, []string{WorkspaceNone, WorkspaceRead, WorkspaceWrite}},
+		{"export.on_protected", t.Export.OnProtected, &p.onProtected, []string{ProtectedMark, ProtectedRefuse}},
 		{"output.on_limit", t.Output.OnLimit, &p.onLimit, []string{jailer.OnLimitTruncate, jailer.OnLimitKill}},
 	} {
 		if e.given == nil {
@@ -288,6 +291,14 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 			return fail(e.key, msg)
 		}
 		*e.into = *e.given
+	}
+	if l := t.Export.Protected; l != nil {
+		for _, name := range *l {
+			if msg := checkProtected(name); msg != "" {
+				return fail("export.protected", msg)
+			}
+		}
+		p.protected = slices.Clone(*l)
 	}
 	if l := t.Require; l != nil {
 		if msg := knownOnce(*l, Requirements()); msg != "" {
@@ -299,6 +310,19 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 		return fail("limits"+sub, msg)
 	}
 	return nil
+}
+
+// checkProtected judges a protected name: elements of a path, at any depth.
+func checkProtected(name string) string {
+	switch {
+	case name == "" || len(name) > 255:
+		return fmt.Sprintf("%.40q: want 1 to 255 bytes", name)
+	case strings.ContainsAny(name, "\x00*?[\\"):
+		return fmt.Sprintf("%q: patterns are not supported, only names", name)
+	case path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+		return fmt.Sprintf("%q is not a clean relative path", name)
+	}
+	return ""
 }
 
 // builtinSeccomp says whether the program has a seccomp profile of that name.

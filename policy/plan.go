@@ -38,6 +38,12 @@ type Plan struct {
 
 	Capabilities []string `json:"capabilities"` // sorted; jailer.CapExec is there
 
+	Workspace *Workspace `json:"workspace,omitempty"` // persistent; nil for one that goes with the jail
+
+	// Protected are the names that export and import mark or refuse.
+	Protected   []string `json:"protected"`
+	OnProtected string   `json:"onProtected"` // ProtectedMark or ProtectedRefuse
+
 	// Files and Directories are those of the request. What the operator's flags put
 	// into a jail is not of the policy's.
 	Files       []File   `json:"files,omitempty"`
@@ -48,6 +54,12 @@ type Plan struct {
 
 	Stdin    []byte `json:"-"` // inline stdin of the request
 	HasStdin bool   `json:"-"` // it was given, if empty
+}
+
+// Workspace is a persistent one.
+type Workspace struct {
+	Name     string `json:"name"`               // TENANT/RESOURCE
+	ReadOnly bool   `json:"readOnly,omitempty"` // for many jails at once
 }
 
 // Rootfs is where the jail's files come from.

@@ -40,6 +40,19 @@ const (
 	AppArmorOff      = "off"
 )
 
+// Values of a profile's workspace.access: what it may do with persistent workspaces.
+const (
+	WorkspaceNone  = "none"
+	WorkspaceRead  = "read"  // many jails at once, and no writer
+	WorkspaceWrite = "write" // one jail at a time
+)
+
+// Values of Plan.OnProtected.
+const (
+	ProtectedMark   = "mark"   // in the manifest
+	ProtectedRefuse = "refuse" // the whole export or import
+)
+
 // NetworkNone is a network namespace with a live loopback and nothing else.
 const NetworkNone = "none"
 
@@ -121,4 +134,7 @@ type profile struct {
 	require      []string
 	keep         string
 	onLimit      string
+	workspaces   string // WorkspaceNone, WorkspaceRead or WorkspaceWrite
+	protected    []string
+	onProtected  string
 }

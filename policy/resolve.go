@@ -49,6 +49,13 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 		Seccomp: f.seccomp, SeccompPath: p.filters[f.seccomp], AppArmor: f.apparmor, Network: f.networks[0],
 		Require:    slices.Clone(f.require),
 		OutputKeep: f.keep, OnOutputLimit: f.onLimit,
+		Protected: slices.Clone(f.protected), OnProtected: f.onProtected,
+	}
+	if n.Workspace, err = workspace(p, f, q); err != nil {
+		return nil, err
+	}
+	if n.Workspace != nil {
+		n.Tenant, _, _ = jailer.ParseWorkspace(n.Workspace.Name)
 	}
 	if q.Cwd != "" {
 		n.Cwd = path.Clean(q.Cwd)
@@ -74,7 +81,7 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	if n.Rootfs, err = p.rootfs(f, o.Rootfs); err != nil {
 		return nil, err
 	}
-	if n.Limits, err = f.limit(p, given, o.HostCPUs); err != nil {
+	if n.Limits, err = f.limit(p, given, o.HostCPUs, n.Workspace != nil); err != nil {
 		return nil, err
 	}
 	if n.CPUSet, err = f.cpus(p, q.Limits.CPUSet); err != nil {
@@ -102,6 +109,26 @@ func command(q *jailer.Request, session bool) error {
 		return refuse("stdin", "a session reads nothing; a command in it may")
 	}
 	return nil
+}
+
+// workspace is the persistent workspace that was asked for, with what the profile lets
+// it be used for.
+func workspace(p *Policy, f *profile, q *jailer.Request) (*Workspace, error) {
+	if q.Workspace == "" {
+		return nil, nil
+	}
+	tenant, _, err := jailer.ParseWorkspace(q.Workspace)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Tenant != "" && q.Tenant != tenant:
+		return nil, refuse("workspace", fmt.Sprintf("is tenant %q's, and the tenant is %q", tenant, q.Tenant))
+	case f.workspaces == WorkspaceNone:
+		return nil, deny(p, "workspace", "the profile has no persistent workspaces (workspace.access)")
+	case f.ids == IDsRange:
+		return nil, deny(p, "workspace", `the profile has ids = "range", and the files of a persistent workspace are one user's`)
+	}
+	return &Workspace{Name: q.Workspace, ReadOnly: f.workspaces == WorkspaceRead}, nil
 }
 
 // onOutputLimit: kill is the narrower of the two, so a profile that kills can't
@@ -176,7 +203,7 @@ func (p *Policy) rootfs(f *profile, asked string) (Rootfs, error) {
 }
 
 // limit fills in the defaults, and refuses what goes over a ceiling.
-func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Limits, error) {
+func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int, persistent bool) (limits.Limits, error) {
 	ceiling := f.ceiling(hostCPUs)
 	l := given
 	for _, x := range limits.Fields() {
@@ -197,7 +224,11 @@ func (f *profile) limit(p *Policy, given limits.Limits, hostCPUs int) (limits.Li
 	if l.CPUTime == 0 {
 		l.CPUTime = min(l.CPUs.Time(l.Timeout), ceiling.CPUTime)
 	}
-	if msg := fitTmpfs(&l, given); msg != "" {
+	fit := fitTmpfs
+	if persistent {
+		fit = fitTmp
+	}
+	if msg := fit(&l, given); msg != "" {
 		return l, refuse("limits", msg)
 	}
 	return l, nil

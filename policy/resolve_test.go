@@ -32,7 +32,7 @@ func TestResolveDefaults(t *testing.T) {
 		Enforce: EnforceRequired, IDs: IDsSingle, UIDRange: [2]uint32{1900000000, 1900065535},
 		Seccomp: "default", AppArmor: AppArmorAuto, Network: NetworkNone,
 		Capabilities: []string{"exec", "export", "fs.list", "fs.read", "fs.write", "import", "process"},
-		OutputKeep:   "head", OnOutputLimit: "truncate",
+		OutputKeep:   "head", OnOutputLimit: "truncate", Protected: []string{}, OnProtected: "mark",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -57,6 +57,19 @@ func fitTmpfs(l *limits.Limits, given limits.Limits) string {
 	return ""
 }
 
+// fitTmp is fitTmpfs where the workspace is no tmpfs.
+func fitTmp(l *limits.Limits, given limits.Limits) string {
+	each := l.Memory / 2 / limits.TmpMounts
+	if given.TmpSize > each {
+		return fmt.Sprintf("%d × tmp_size must fit into half of memory (%s of %s); give a larger memory or a smaller size",
+			limits.TmpMounts, limits.FormatSize(l.Memory/2), limits.FormatSize(l.Memory))
+	}
+	if given.TmpSize == 0 {
+		l.TmpSize = pages(min(l.TmpSize, each))
+	}
+	return ""
+}
+
 // shrinkBoth keeps the proportion of the two sizes.
 func shrinkBoth(l *limits.Limits, room int64) {
 	w, t := float64(l.Workspace), float64(l.TmpSize)

@@ -22,7 +22,7 @@ status=0
 if [ "$suite" = trixie ] && [ $# -eq 0 ]; then
 	echo "vm: the harness's own boots: a panic, a hang, failures of every kind, a shell"
 	boots='TestPanic|TestHang|TestRed|TestShell'
-	JAILER_BED=1 $go test -count=1 -v -timeout 20m -tags "$tags" -run "^($boots)\$" ./test/vm >"$bin/log" 2>&1 || status=$?
+	JAILER_BED=1 $go test -count=1 -v -parallel 4 -timeout 20m -tags "$tags" -run "^($boots)\$" ./test/vm >"$bin/log" 2>&1 || status=$?
 	grep -vE '^=== ' "$bin/log"
 	# In so many words: set -e overlooks what fails on the left of "&&".
 	if [ "$status" -ne 0 ] || [ "$(grep -cE "^--- PASS: ($boots) " "$bin/log")" -ne 4 ]; then

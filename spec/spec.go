@@ -27,8 +27,10 @@ type Config struct {
 
 	Root rootfs.Layout
 
-	Workspace Tmpfs // /workspace
-	Tmp       Tmpfs // each of /tmp, $HOME and /dev/shm
+	Workspace Tmpfs // /workspace, unless it is Persistent
+	// Persistent is a directory of the host's that is /workspace; nil for none.
+	Persistent *Directory
+	Tmp        Tmpfs // each of /tmp, $HOME and /dev/shm
 
 	// Terminal is the size of the job's terminal; nil for none.
 	Terminal *Terminal
@@ -50,6 +52,12 @@ type Config struct {
 type Tmpfs struct {
 	Bytes  int64
 	Inodes int64
+}
+
+// Directory is one of the host's.
+type Directory struct {
+	Path     string // absolute
+	ReadOnly bool
 }
 
 // Terminal is a size in characters.
@@ -234,6 +242,10 @@ func mounts(c Config) []specs.Mount {
 		{rootfs.Home, "0700", c.Tmp},
 		{rootfs.Workspace, "0755", c.Workspace}, // last: nothing is mounted below what a tenant fills
 	} {
+		if t.target == rootfs.Workspace && c.Persistent != nil {
+			m = append(m, persistent(c.Persistent))
+			continue
+		}
 		m = append(m, specs.Mount{
 			Destination: t.target, Type: "tmpfs", Source: "tmpfs",
 			Options: []string{
@@ -242,6 +254,19 @@ func mounts(c Config) []specs.Mount {
 				"nr_inodes=" + strconv.FormatInt(t.size.Inodes, 10),
 			},
 		})
+	}
+	return m
+}
+
+// persistent is a bind of that directory alone: nothing that the host mounts below it
+// comes along.
+func persistent(d *Directory) specs.Mount {
+	m := specs.Mount{
+		Destination: rootfs.Workspace, Type: "bind", Source: d.Path,
+		Options: []string{"bind", "nosuid", "nodev", "private"},
+	}
+	if d.ReadOnly {
+		m.Options = append(m.Options, "ro")
 	}
 	return m
 }

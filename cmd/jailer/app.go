@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
@@ -21,12 +22,14 @@ import (
 // app is what the commands share.
 type app struct {
 	streams
-	args     []string
-	stateDir string
-	verbose  bool
-	xdg      string
-	term     string
-	code     int // exit status, where a command decides it itself
+	args      []string
+	stateDir  string
+	tokenFile string
+	flags     *pflag.FlagSet // of all verbs
+	verbose   bool
+	xdg       string
+	term      string
+	code      int // exit status, where a command decides it itself
 }
 
 // run is the whole program but for the re-execution hook: arguments in, exit
@@ -88,10 +91,13 @@ privilege. What can't be enforced here is an error before the command starts.`,
 		return &usageError{err: err, command: c.CommandPath()}
 	})
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
+	root.PersistentFlags().StringVar(&a.tokenFile, "token-file", "", "the session's token, and the workspace's, is in `FILE`")
+	a.flags = root.PersistentFlags()
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
 	root.SetHelpCommand(a.helpCommand(root))
 	root.AddCommand(a.runCommand(), a.createCommand(), a.superviseCommand(), a.execCommand(), a.listCommand(), a.stateCommand(), a.deleteCommand(),
-		a.startCommand(), a.psCommand(), a.logsCommand(), a.stopCommand(), a.killCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
+		a.startCommand(), a.psCommand(), a.logsCommand(), a.stopCommand(), a.killCommand(),
+		a.fsCommand(), a.exportCommand(), a.importCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	return root
 }

@@ -180,8 +180,8 @@ func handOn(f *os.File) (int, error) {
 // superviseArgs are the arguments of create without the verb.
 func superviseArgs(args []string) []string {
 	for i, arg := range args {
-		// The one flag with a value that may stand before the verb.
-		if arg == "create" && (i == 0 || args[i-1] != "--state-dir") {
+		// The flags with a value that may stand before the verb.
+		if arg == "create" && (i == 0 || args[i-1] != "--state-dir" && args[i-1] != "--token-file") {
 			return slices.Concat(args[:i], args[i+1:])
 		}
 	}

@@ -45,7 +45,11 @@ func (a *app) client() (*session.Client, error) {
 	if err != nil {
 		return nil, &jailer.Error{Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Err: err}
 	}
-	return &session.Client{Dir: dir, Program: version}, nil
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	return &session.Client{Dir: dir, Program: version, Token: token}, nil
 }
 
 // sessionID is an argument as the id of a session.

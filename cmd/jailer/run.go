@@ -163,6 +163,9 @@ func (a *app) commandOptions(f *requestFlags, argv []string) (o launch.Options, 
 	if o.Request, err = a.readRequest(f); err != nil {
 		return o, err
 	}
+	if o.TokenHash, err = a.tokenHash(); err != nil {
+		return o, err
+	}
 	o.TTY, err = f.terminal(a)
 	return o, err
 }

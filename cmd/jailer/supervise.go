@@ -87,7 +87,7 @@ func (a *app) supervise(f *sessionFlags, answer *session.Answer) error {
 		return err
 	}
 	s, err := session.New(jail, session.Options{
-		Program: version, Began: beganBoot, Owner: owner, Stop: ctx.Done(), Logger: o.Logger,
+		Program: version, Token: o.TokenHash, Began: beganBoot, Owner: owner, Stop: ctx.Done(), Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, jail.Close(audit.Failed))

@@ -53,6 +53,23 @@ type Denied struct {
 	Field string `json:"field,omitempty"` // what was asked for: limits.memory, env
 }
 
+// Changed is the data of file.written and file.removed. The path is the caller's, made
+// visible.
+type Changed struct {
+	Verb  string `json:"verb"`
+	Path  string `json:"path"`
+	Bytes *int64 `json:"bytes,omitempty"`
+}
+
+// Moved is the data of artifact.exported and artifact.imported.
+type Moved struct {
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Path makes a path of any bytes fit for Changed.
+func Path(p []byte) string { return visible(string(p)) }
+
 // Reaped is the data of gc.reaped.
 type Reaped struct {
 	CreatedAt time.Time `json:"createdAt"`

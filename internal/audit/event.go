@@ -29,6 +29,10 @@ const (
 	ProcessStarted   Type = "process.started" // a managed process
 	ProcessExited    Type = "process.exited"
 	LimitExceeded    Type = "limit.exceeded"
+	FileWritten      Type = "file.written" // by a verb of jailer's, as file.removed; not by a command
+	FileRemoved      Type = "file.removed"
+	ArtifactExported Type = "artifact.exported"
+	ArtifactImported Type = "artifact.imported"
 	PolicyDenied     Type = "policy.denied"
 	GCReaped         Type = "gc.reaped"
 )
@@ -37,7 +41,8 @@ const (
 func Types() []Type {
 	return []Type{
 		SessionCreated, SessionDestroyed, SessionLeaked, ExecStarted, ExecFinished,
-		ProcessStarted, ProcessExited, LimitExceeded, PolicyDenied, GCReaped,
+		ProcessStarted, ProcessExited, LimitExceeded, FileWritten, FileRemoved, ArtifactExported, ArtifactImported,
+		PolicyDenied, GCReaped,
 	}
 }
 

@@ -48,14 +48,16 @@ type Jail struct {
 	layout     *rootfs.Layout
 	spec       *specs.Spec
 
-	con      *container.Container
-	ctl      *pid1.Conn
-	reports  *reports
-	coolDown func()
-	settled  func()                // ends the watch over the set-up
-	watched  context.Context       // nil without that watch; ends with what it watches for
-	early    []os.Signal           // came while the jail was set up
-	aborted  atomic.Pointer[abort] // why the set-up was ended
+	con *container.Container
+	ctl *pid1.Conn
+	// The jail's /workspace, an O_PATH descriptor: no path outside leads to its mount.
+	workspace *os.File
+	reports   *reports
+	coolDown  func()
+	settled   func()                // ends the watch over the set-up
+	watched   context.Context       // nil without that watch; ends with what it watches for
+	early     []os.Signal           // came while the jail was set up
+	aborted   atomic.Pointer[abort] // why the set-up was ended
 
 	settledNow bool // a session's set-up is over
 

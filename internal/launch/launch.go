@@ -26,7 +26,9 @@ type Options struct {
 	Seed *seed.Set // what the command line puts into the jail; nil for nothing
 
 	ID            string // session id; "" makes a random one
+	TokenHash     []byte // SHA-256 of the token that session and workspace are opened with; nil for none
 	StateDir      string // "" for the usual one
+	DataDir       string // of persistent workspaces; "" for the usual one
 	XDGRuntimeDir string // of the caller
 
 	Stdin          io.Reader // nil: the job reads /dev/null, or finds a terminal at its end

@@ -109,6 +109,14 @@ func (j *Jail) greet() error {
 	if rep.Type != pid1.Ready {
 		return lostInit()
 	}
+	if rep.Workspace == nil {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "pid1.workspace",
+			Message: "PID 1 found no workspace", Hint: "is the host out of memory? see the kernel log",
+		}
+	}
+	j.workspace = rep.Workspace
+	j.later(j.workspace.Close)
 	j.reports = readReports(j.ctl)
 	return j.checkLabel()
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"encoding/hex"
 	"errors"
 
 	"github.com/jailer-project/jailer"
@@ -42,6 +43,7 @@ func (j *Jail) makeState() error {
 		rec.Session = &state.SessionInfo{
 			TTLMs: l.TTL.Milliseconds(), IdleMs: l.Idle.Milliseconds(),
 			Profile: j.plan.Profile, Tenant: j.plan.Tenant, Labels: j.plan.Labels,
+			TokenSHA256: hex.EncodeToString(j.o.TokenHash),
 		}
 	}
 	s, err := dir.Create(rec)

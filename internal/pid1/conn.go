@@ -120,21 +120,26 @@ func (c *Conn) exec(job uint32, body []byte, files []*os.File) error {
 // Next waits for a report. io.EOF: PID 1 is gone without one.
 func (c *Conn) Next() (Report, error) {
 	var b [ReportLen]byte
-	master, err := c.receive(b[:])
+	f, err := c.receive(b[:])
 	if err != nil {
 		return Report{}, err
 	}
 	r, err := DecodeReport(b[:])
-	if err == nil && (r.Type == Terminal) != (master != nil) {
+	switch {
+	case err != nil:
+	case r.Type == Terminal && f != nil:
+		r.Master = f
+	case r.Type == Ready:
+		r.Workspace = f
+	case r.Type == Terminal || f != nil:
 		err = ErrReport
 	}
 	if err != nil {
-		if master != nil {
-			master.Close()
+		if f != nil {
+			f.Close()
 		}
 		return Report{}, err
 	}
-	r.Master = master
 	return r, nil
 }
 

@@ -36,9 +36,9 @@ func (c *Conn) receive(b []byte) (f *os.File, err error) {
 				rerr = ErrReport
 				continue
 			}
-			// Non-blocking, so that Close ends a Read of it.
+			// Non-blocking, so that Close ends a Read of a terminal.
 			_ = unix.SetNonblock(fd, true)
-			f = os.NewFile(uintptr(fd), "terminal")
+			f = os.NewFile(uintptr(fd), "pid1")
 		}
 		switch {
 		case errors.Is(rerr, unix.EINTR):

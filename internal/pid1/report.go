@@ -66,6 +66,10 @@ type Report struct {
 	// Master is the launcher's end of the job's terminal, with Terminal alone. The
 	// receiver closes it.
 	Master *os.File
+	// Workspace is the jail's /workspace, with Ready alone: an O_PATH descriptor of a
+	// mount that no path outside the jail leads to. nil where the jail has none. The
+	// receiver closes it.
+	Workspace *os.File
 }
 
 // ErrReport is the error of bytes that are no report.

@@ -3,6 +3,8 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +34,7 @@ const (
 type Client struct {
 	Dir     *state.Dir
 	Program string // the version of the program
+	Token   []byte // presented to each session; nil for none
 }
 
 // find gives a live session's entry, or why there is none.
@@ -137,7 +140,7 @@ func noAnswer() error {
 }
 
 func (c *Client) send(conn *wire.Conn, m *wire.Message, files ...*os.File) error {
-	m.V, m.Program = wire.Version, c.Program
+	m.V, m.Program, m.Token = wire.Version, c.Program, c.Token
 	err := conn.Send(m, files...)
 	if err == nil || errors.Is(err, unix.EPIPE) {
 		return nil // why it went away, it may have said
@@ -222,7 +225,12 @@ func (c *Client) List() ([]State, error) {
 		work.Go(func() {
 			defer func() { <-places }()
 			var err error
-			if out[i], err = c.state(e, lookWait); err != nil {
+			if c.stranger(e) {
+				err = errStranger
+			} else {
+				out[i], err = c.state(e, lookWait)
+			}
+			if err != nil {
 				out[i] = stateOf(e)
 			}
 		})
@@ -230,6 +238,17 @@ func (c *Client) List() ([]State, error) {
 	work.Wait()
 	return out, nil
 }
+
+// stranger says that the session would refuse our token, and note that.
+func (c *Client) stranger(e state.Entry) bool {
+	if e.Record == nil || e.Record.Session == nil || e.Record.Session.TokenSHA256 == "" {
+		return false
+	}
+	h := sha256.Sum256(c.Token)
+	return e.Record.Session.TokenSHA256 != hex.EncodeToString(h[:])
+}
+
+var errStranger = errors.New("its token is another")
 
 // A ProcessRequest is a managed process to be.
 type ProcessRequest struct {

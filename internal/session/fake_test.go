@@ -29,9 +29,12 @@ type fakeJail struct {
 	closing  chan struct{}
 	commands map[string]func(*fakeCommand) // that are there
 	leftover error                         // of Close
+	files    launch.Files
+	noteErr  error
 
 	mu     sync.Mutex
 	n      atomic.Int32
+	notes  []audit.Event
 	work   sync.WaitGroup
 	reason audit.Reason
 }
@@ -58,6 +61,19 @@ func (f *fakeJail) PID() int              { return 4242 }
 func (f *fakeJail) Plan() *policy.Plan    { return &f.plan }
 func (f *fakeJail) Dir() string           { return f.dir }
 func (f *fakeJail) Done() <-chan struct{} { return f.done }
+
+func (f *fakeJail) Files() (launch.Files, error) { return f.files, nil }
+
+func (f *fakeJail) Note(e audit.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notes = append(f.notes, e)
+	return f.noteErr
+}
+
+func (f *fakeJail) Denied(e *jailer.Error) {
+	_ = f.Note(audit.Event{Type: audit.PolicyDenied, Data: audit.Denied{Failure: *audit.FailureOf(e), Field: e.Path}})
+}
 
 // Close ends the commands, as launch does: it waits for them.
 func (f *fakeJail) Close(why audit.Reason) error {

@@ -37,6 +37,9 @@ type Options struct {
 	Program string        // the version of the program
 	Began   time.Duration // of the session, by boottime.Now
 
+	// Token is the SHA-256 of what each client has to present; nil for nothing.
+	Token []byte
+
 	Owner  <-chan struct{} // closed when the session's owner has ended; may be nil
 	Stop   <-chan struct{} // closed when the session is to end; may be nil
 	Logger *slog.Logger
@@ -182,6 +185,7 @@ type client struct {
 func (s *Server) serve(c *client) {
 	defer c.Close()
 	if err := c.known(); err != nil {
+		s.jail.Denied(asError(err))
 		c.fail(err)
 		return
 	}
@@ -201,6 +205,11 @@ func (s *Server) serve(c *client) {
 		c.fail(err)
 		return
 	}
+	if err := s.authorized(m); err != nil {
+		s.jail.Denied(asError(err))
+		c.fail(err)
+		return
+	}
 	if m.Type != wire.Exec && len(files) > 0 {
 		c.fail(&jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.socket", Message: "descriptors given where none are wanted"})
 		return
@@ -217,6 +226,8 @@ func (s *Server) answer(c *client, m *wire.Message, files []*os.File) {
 		err = s.held(func() error { return s.exec(c, m, files) })
 	case wire.Logs:
 		err = s.held(func() error { return s.logs(c, m) })
+	case wire.Files:
+		err = s.held(func() error { return s.files(c, m) })
 	case wire.Start:
 		err = s.start(c, m)
 	case wire.List:

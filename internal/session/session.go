@@ -12,6 +12,7 @@ package session
 import (
 	"context"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/policy"
@@ -25,6 +26,9 @@ type Jail interface {
 	Dir() string
 	Exec(context.Context, launch.Command) (*launch.Outcome, error)
 	Done() <-chan struct{}
+	Files() (launch.Files, error)
+	Note(audit.Event) error
+	Denied(*jailer.Error)
 	Close(audit.Reason) error
 }
 

@@ -42,7 +42,9 @@ type SessionInfo struct {
 	Profile string            `json:"profile"`
 	Tenant  string            `json:"tenant,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	PID1    int               `json:"pid1,omitempty"` // as its launcher sees it; absent before it runs
+	// TokenSHA256, in hex, is of the token that its clients have to present.
+	TokenSHA256 string `json:"tokenSha256,omitempty"`
+	PID1        int    `json:"pid1,omitempty"` // as its launcher sees it; absent before it runs
 }
 
 const (

@@ -41,6 +41,7 @@ const (
 	Kill   Type = "kill"   // Process, Signal; Done has it
 	State  Type = "state"  // Done has the state
 	Delete Type = "delete" // Done when nothing is left
+	Files  Type = "files"  // Rights; Done has Grant and a File, the workspace. Then Notes, each answered
 )
 
 // What the supervisor answers.
@@ -66,6 +67,10 @@ const (
 	Totals   Type = "totals"   // Output
 )
 
+// What a client of Files says of what it did; answered by Done, when it is in the event
+// log, or Error.
+const Note Type = "note" // Change
+
 // A Message is any message; each type has its members.
 type Message struct {
 	V       int    `json:"v,omitempty"` // in the first message of each side
@@ -88,7 +93,33 @@ type Message struct {
 	Lost int64  `json:"lost,omitempty"` // bytes
 	Data []byte `json:"data,omitempty"`
 
+	Token  []byte   `json:"token,omitempty"`  // in a client's first message, where the session has one
+	Rights []string `json:"rights,omitempty"` // the capabilities that a client of Files needs
+	Grant  *Grant   `json:"grant,omitempty"`
+	Change *Change  `json:"change,omitempty"`
+
 	Document json.RawMessage `json:"document,omitempty"`
+}
+
+// A Grant is how a client may use the workspace's descriptor.
+type Grant struct {
+	// Whose the files are on the host. Root acts as this user: it has no id in the
+	// jail, whose file system takes nothing from it.
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+
+	MaxFile     int64    `json:"maxFile"` // bytes of one file, in and out
+	Protected   []string `json:"protected"`
+	OnProtected string   `json:"onProtected"`
+}
+
+// A Change is what a client did with the files of a session. It has no content.
+type Change struct {
+	Event string `json:"event"` // of audit's types
+	Verb  string `json:"verb,omitempty"`
+	Path  []byte `json:"path,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	Files int64  `json:"files,omitempty"`
 }
 
 // A Command is what to run.

@@ -23,8 +23,17 @@ func bed(t *testing.T) machine {
 		t.Fatal(err)
 	}
 	m.dir = t.TempDir()
-	t.Chdir("../..") // the payload is the tree
 	return m
+}
+
+// TestMain goes where the payload is: the tree.
+func TestMain(m *testing.M) {
+	if os.Getenv("JAILER_BED") != "" {
+		if err := os.Chdir("../.."); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
 }
 
 // judged boots m and returns the verdict on a plan.
@@ -41,6 +50,7 @@ func judged(t *testing.T, m machine, p plan.Plan, lists map[string][]string, lim
 
 // A guest whose init ends: QEMU exits with 0.
 func TestPanic(t *testing.T) {
+	t.Parallel()
 	m := bed(t)
 	m.mode = "bed=panic"
 	p, lists := small()
@@ -51,6 +61,7 @@ func TestPanic(t *testing.T) {
 
 // A guest that says nothing more.
 func TestHang(t *testing.T) {
+	t.Parallel()
 	m := bed(t)
 	m.mode = "bed=hang"
 	p, lists := small()
@@ -68,6 +79,7 @@ func TestHang(t *testing.T) {
 // job that doesn't end, a cgroup left behind, a set-up that fails. What is right
 // beside it is not blamed.
 func TestRed(t *testing.T) {
+	t.Parallel()
 	m := bed(t)
 	sh := func(name, text string) plan.Job {
 		return plan.Job{Name: name, Argv: []string{"/bin/sh", "-c", text}, Limit: time.Minute}
@@ -119,6 +131,7 @@ func TestRed(t *testing.T) {
 
 // A person's boot: a login shell on the console that has the program.
 func TestShell(t *testing.T) {
+	t.Parallel()
 	m := bed(t)
 	in, out, err := os.Pipe()
 	if err != nil {

@@ -66,6 +66,22 @@ static void check_parent(int confined)
 		fail(STAGE_PDEATHSIG, -EPERM, 0);
 }
 
+/* ready says that PID 1 takes orders, and hands the workspace over: the mount is the
+ * jail's own, no path outside leads to it. No job has ever run, so that the name is
+ * no link of anybody's. */
+static void ready(void)
+{
+	struct report r = { .type = REPORT_READY };
+	long fd = sys(__NR_openat, AT_FDCWD, WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0) {
+		report_send(&r); /* whoever needs it misses it */
+		return;
+	}
+	must(STAGE_SETUP, report_send_with(&r, (int)fd));
+	must(STAGE_SETUP, sys(__NR_close, fd));
+}
+
 static void set_up(void)
 {
 	static unsigned char body[PROTOCOL_SETUP_MAX];
@@ -81,7 +97,7 @@ static void set_up(void)
 	if (s.label)
 		must(STAGE_APPARMOR, apparmor_is(s.label));
 	jobs_init(!!(s.flags & FLAG_ONCE), s.label != NULL, signals_fd);
-	report_send(&(struct report){ .type = REPORT_READY });
+	ready();
 }
 
 static void drain_signals(void)

@@ -64,7 +64,7 @@
 #define REPORT_FAILED 2
 #define REPORT_EXITED 3
 #define REPORT_TERMINAL 4 /* with the master, by SCM_RIGHTS; before STARTED */
-#define REPORT_READY 5    /* SETUP is done */
+#define REPORT_READY 5    /* SETUP is done; with the workspace, if there is one, by SCM_RIGHTS */
 
 /* A seed's stdin: frames of header, path with its NUL, and a file's bytes. Header:
  * type, mode, bytes of the path, 0, and the file's size in 64 bits. */
