@@ -20,7 +20,7 @@ const lacks = "apparmor-loaded,cgroup1,hybrid,undelegated,go,npm,core-pipe,x32"
 // counts are small.
 var common = map[string]string{
 	"JAILER_REQUIRE": "all", "JAILER_LACKS": lacks, "JAILER_TIME_SCALE": "15",
-	"KILLS": "20", "RUNS": "100", "RACETIME": "2s",
+	"KILLS": "10", "RUNS": "100", "RACETIME": "2s",
 }
 
 func env(more ...string) map[string]string {
@@ -85,8 +85,8 @@ func musts(caller string) []string {
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
 	rootJobs = []plan.Job{
-		tests("test/run", "TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestSpaceLimits|TestUsage|TestLimitsAreSet|TestSwapIsDenied|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
-			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")...),
+		tests("test/run", "TestTimeLimits|TestMemoryLimit|TestProcessLimit|TestLimitsAreSet|TestSwapIsDenied|TestCPUSet|TestIORate|TestPressure|TestSmallest|"+
+			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")[:6]...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
 		tests("test/session", ""), tests("test/api", ""),
@@ -96,10 +96,10 @@ var (
 	userJobs = []plan.Job{
 		without(tests("test/run", "", musts("user")...), "TestTools|TestRequestDenied|TestRequestAccepted|TestStdin|TestEvents.*|TestClient.*|TestOutputRaw|TestOutputEvents|TestPipelines|"+
 			"TestResultElsewhere|TestExitRaw|TestStrict.*|TestOwnProfile|TestPtraceRefused|TestFilterLoaded|TestStormEnds|TestManyAtOnce|TestSignalWhileStarting|"+
-			"TestSeed.+|TestProgramSize|TestPrograms|TestRequestRefused|TestOutput.*|TestEnvironment|TestStdinUntouched|TestCgroupsUntouched"),
-		tests("test/prereq", ""),
+			"TestSeed.*|TestProgramSize|TestPrograms|TestRequestRefused|TestOutput.*|TestEnvironment|TestStdinUntouched|TestCgroupsUntouched"),
+		without(tests("test/prereq", ""), "TestFewDescriptors|TestDamagedProgram"),
 		tests("test/escape", ""),
-		tests("test/crash", ""),
+		without(tests("test/crash", ""), "TestSoak"),
 		tests("test/session", "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds|TestKill|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser"),
 	}
 	allJobs = []plan.Job{
@@ -154,8 +154,8 @@ var ways = []plan.Way{
 	},
 	{
 		Name: "delegated", What: "a user with a delegated subtree", User: "plain", Place: plan.Own,
-		// As many kills and runs as make the point: the way "root" does them all.
-		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root", "KILLS", "5", "RUNS", "20"),
+		// As many kills as make the point: the way "root" does them all, and the runs.
+		Env:  env("JAILER_LIMITS", "required", "JAILER_LACKS", "root", "KILLS", "5"),
 		Jobs: append([]plan.Job{way("delegated")}, userJobs...),
 	},
 	{
@@ -296,7 +296,7 @@ systemctl restart user@$(id -u plain).service`,
 			tests("test/tty", "TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
-			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop|TestOthersEnvironment"),
+			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop$|TestOthersEnvironment"),
 		},
 	},
 	{

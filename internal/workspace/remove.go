@@ -1,0 +1,214 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/files"
+)
+
+// Info is what is known of a workspace.
+type Info struct {
+	Name      Name
+	Owner     int
+	HostUID   int
+	CreatedAt time.Time
+	UsedAt    time.Time
+	Token     bool
+	Busy      bool
+	Holder    *Holder // where he is known
+	Err       error   // why it could not be looked at, or removed
+}
+
+// List gives the workspaces, by their names.
+func (s *Store) List() ([]Info, error) {
+	dirs, err := os.ReadDir(filepath.Join(s.path, workspaces))
+	if err != nil {
+		return nil, noData(err)
+	}
+	var all []Info
+	for _, d := range dirs {
+		if strings.HasPrefix(d.Name(), stagePrefix) {
+			continue
+		}
+		i, ok := s.look(filepath.Join(s.path, workspaces, d.Name()))
+		if ok {
+			all = append(all, i)
+		}
+	}
+	sortInfos(all)
+	return all, nil
+}
+
+// look tells of one, for as long as nobody moves it away.
+func (s *Store) look(dir string) (Info, bool) {
+	r, err := readRecord(dir)
+	if notThere(err) {
+		return Info{}, false
+	}
+	if err != nil {
+		return Info{Name: Name{Resource: filepath.Base(dir)}, Err: err}, true
+	}
+	i := Info{
+		Name: Name{r.Tenant, r.Resource}, Owner: r.Owner, HostUID: r.HostUID,
+		CreatedAt: r.CreatedAt, UsedAt: r.UsedAt, Token: r.TokenSHA256 != "",
+	}
+	lock, err := takeLock(dir, false)
+	if err == nil {
+		lock.Close()
+		return i, true
+	}
+	if i.Busy = errors.Is(err, unix.EWOULDBLOCK); i.Busy {
+		if h := readHolder(dir); h != nil && h.lives() {
+			i.Holder = h
+		}
+	}
+	return i, true
+}
+
+// Remove removes a workspace with all that is in it, unless somebody has it. It is out
+// of the way at once; if the rest is interrupted the next collection does it.
+func (s *Store) Remove(ctx context.Context, n Name, token []byte) error {
+	w, err := s.Acquire(n, Options{TokenHash: token, Holder: Holder{SessionID: "workspace-rm"}.Self()})
+	if err != nil {
+		return err
+	}
+	return w.remove(ctx)
+}
+
+// remove is called with the lock held for writing.
+func (w *Workspace) remove(ctx context.Context) error {
+	defer w.lock.Close()
+	away := filepath.Join(w.store.path, trash, random())
+	if err := os.Rename(w.dir, away); err != nil {
+		return noData(err)
+	}
+	w.store.free(w.HostUID, w.dir)
+	w.lock.Close()
+	return w.store.burn(ctx, filepath.Base(away))
+}
+
+// burn removes what lies in the trash.
+func (s *Store) burn(ctx context.Context, name string) error {
+	dir, err := os.Open(filepath.Join(s.path, trash))
+	if err != nil {
+		return noData(err)
+	}
+	defer dir.Close()
+	if err := files.RemoveAll(ctx, dir, name); err != nil {
+		return &jailer.Error{
+			Code: jailer.CodeInternal, Op: "workspace.remove", Message: "not all files could be removed", Err: err,
+			Hint: "jailer workspace prune tries again",
+		}
+	}
+	return nil
+}
+
+// Prune removes the workspaces that nobody has and that were not used for as long as
+// retention, 0 for none of them, and what removals and creations have left that were
+// interrupted. With dryRun it says what it would remove.
+func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool) (removed []Info, err error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range all {
+		// A clock that went back makes a time of the future; it says nothing, and is
+		// taken for now.
+		if retention <= 0 || i.Err != nil || i.Busy || time.Since(i.UsedAt) < retention {
+			continue
+		}
+		if !dryRun {
+			gone, err := s.pruneOne(ctx, i.Name, retention)
+			if !gone && err == nil {
+				continue // used meanwhile
+			}
+			i.Err = err
+		}
+		removed = append(removed, i)
+	}
+	if dryRun {
+		return removed, nil
+	}
+	return removed, s.sweep(ctx)
+}
+
+func (s *Store) pruneOne(ctx context.Context, n Name, retention time.Duration) (gone bool, err error) {
+	dir := s.dirOf(n)
+	lock, err := takeLock(dir, false)
+	if err != nil {
+		return false, nil
+	}
+	r, err := readRecord(dir)
+	if err != nil || time.Since(r.UsedAt) < retention {
+		lock.Close()
+		return false, nil
+	}
+	return true, (&Workspace{Name: n, store: s, dir: dir, lock: lock, HostUID: r.HostUID}).remove(ctx)
+}
+
+// stageTime is much more than a maker needs between making a directory and naming it.
+const stageTime = time.Minute
+
+// sweep removes what was left half done.
+func (s *Store) sweep(ctx context.Context) error {
+	var errs []error
+	left, err := os.ReadDir(filepath.Join(s.path, trash))
+	if err != nil {
+		return noData(err)
+	}
+	for _, d := range left {
+		errs = append(errs, s.burn(ctx, d.Name()))
+	}
+	dirs, err := os.ReadDir(filepath.Join(s.path, workspaces))
+	if err != nil {
+		return noData(err)
+	}
+	for _, d := range dirs {
+		p := filepath.Join(s.path, workspaces, d.Name())
+		if st, err := os.Lstat(p); strings.HasPrefix(d.Name(), stagePrefix) && err == nil && time.Since(st.ModTime()) > stageTime {
+			errs = append(errs, os.RemoveAll(p)) // no jail has been in it
+		}
+	}
+	return errors.Join(append(errs, s.sweepUIDs())...)
+}
+
+// sweepUIDs frees the ids of workspaces that are no more.
+func (s *Store) sweepUIDs() error {
+	ids, err := os.ReadDir(s.uids)
+	if err != nil {
+		if notThere(err) {
+			return nil
+		}
+		return noData(err)
+	}
+	for _, d := range ids {
+		st, serr := os.Lstat(filepath.Join(s.uids, d.Name()))
+		uid, err := strconv.Atoi(d.Name())
+		b, rerr := os.ReadFile(filepath.Join(s.uids, d.Name()))
+		if err != nil || rerr != nil || serr != nil || time.Since(st.ModTime()) < stageTime {
+			continue
+		}
+		r, err := readRecord(string(b))
+		if notThere(err) || err == nil && r.HostUID != uid {
+			s.free(uid, string(b))
+		}
+	}
+	return nil
+}
+
+func sortInfos(all []Info) {
+	slices.SortFunc(all, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.Name.Tenant, b.Name.Tenant), cmp.Compare(a.Name.Resource, b.Name.Resource))
+	})
+}
