@@ -18,15 +18,16 @@ const maxBytes = 1 << 20
 // an empty list is not an absent one, and grants nothing (an empty allow-list
 // that was taken for "allow all" is CVE-2025-66479).
 type file struct {
-	Version  *int64                  `toml:"version"`
-	Extends  *string                 `toml:"extends"`
-	Locked   bool                    `toml:"locked"`
-	Limits   enforceTable            `toml:"limits"`
-	Root     rootTable               `toml:"root"`
-	Rootfs   map[string]rootfsTable  `toml:"rootfs"`
-	Seccomp  map[string]seccompTable `toml:"seccomp"`
-	Profiles map[string]profileTable `toml:"profiles"`
-	Events   eventsTable             `toml:"events"`
+	Version    *int64                  `toml:"version"`
+	Extends    *string                 `toml:"extends"`
+	Locked     bool                    `toml:"locked"`
+	Limits     enforceTable            `toml:"limits"`
+	Root       rootTable               `toml:"root"`
+	Rootfs     map[string]rootfsTable  `toml:"rootfs"`
+	Seccomp    map[string]seccompTable `toml:"seccomp"`
+	Profiles   map[string]profileTable `toml:"profiles"`
+	Events     eventsTable             `toml:"events"`
+	Workspaces workspacesTable         `toml:"workspaces"`
 }
 
 type enforceTable struct {
@@ -39,6 +40,10 @@ type rootTable struct {
 
 type rootfsTable struct {
 	Path *string `toml:"path"`
+}
+
+type workspacesTable struct {
+	Retention *string `toml:"retention"`
 }
 
 type eventsTable struct {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -62,7 +63,7 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 	c := compiler{name: name, file: f, base: base, done: map[string]*profile{}}
 	p := &Policy{Name: name, Locked: f.Locked, Enforce: EnforceRequired, Events: Events{OnError: SinkFail}, roots: map[string]string{}, filters: map[string]string{}}
 	if base != nil {
-		p.UIDRange = base.UIDRange
+		p.UIDRange, p.Retention = base.UIDRange, base.Retention
 	}
 	if f.Extends != nil {
 		if *f.Extends != BuiltinName || base == nil {
@@ -96,6 +97,16 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 			return nil, bad(name, "events.sink_on_error", err)
 		}
 		p.Events.OnError = *e
+	}
+	if r := f.Workspaces.Retention; r != nil {
+		d, err := limits.ParseDuration(*r)
+		if err == nil && d <= 0 {
+			err = errors.New("must be positive")
+		}
+		if err != nil {
+			return nil, bad(name, "workspaces.retention", err.Error())
+		}
+		p.Retention = d
 	}
 	for _, n := range slices.Sorted(maps.Keys(f.Rootfs)) {
 		if err := checkRootfs(n, f.Rootfs[n]); err != "" {

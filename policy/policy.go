@@ -11,6 +11,7 @@ package policy
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jailer-project/jailer/limits"
 )
@@ -75,6 +76,8 @@ type Policy struct {
 	Enforce  string    // EnforceRequired or EnforceBestEffort
 	UIDRange [2]uint32 // first and last host id for jails started by real root
 	Events   Events
+	// Retention is how long a persistent workspace is kept that nobody uses; 0: for ever.
+	Retention time.Duration
 
 	owner    uint32            // of the file, 0 where it came from none; files that it names must be his or root's
 	roots    map[string]string // name to absolute path

@@ -25,6 +25,7 @@ type app struct {
 	args      []string
 	stateDir  string
 	tokenFile string
+	dataDir   string
 	flags     *pflag.FlagSet // of all verbs
 	verbose   bool
 	xdg       string
@@ -91,13 +92,14 @@ privilege. What can't be enforced here is an error before the command starts.`,
 		return &usageError{err: err, command: c.CommandPath()}
 	})
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
+	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "keep persistent workspaces in `DIR` (absolute)")
 	root.PersistentFlags().StringVar(&a.tokenFile, "token-file", "", "the session's token, and the workspace's, is in `FILE`")
 	a.flags = root.PersistentFlags()
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
 	root.SetHelpCommand(a.helpCommand(root))
 	root.AddCommand(a.runCommand(), a.createCommand(), a.superviseCommand(), a.execCommand(), a.listCommand(), a.stateCommand(), a.deleteCommand(),
 		a.startCommand(), a.psCommand(), a.logsCommand(), a.stopCommand(), a.killCommand(),
-		a.fsCommand(), a.exportCommand(), a.importCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
+		a.fsCommand(), a.workspaceCommand(), a.exportCommand(), a.importCommand(), a.specCommand(), a.policyCommand(), a.seccompCommand(), a.apparmorCommand(), a.gcCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.completionCommand())
 	return root
 }

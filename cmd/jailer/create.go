@@ -181,7 +181,7 @@ func handOn(f *os.File) (int, error) {
 func superviseArgs(args []string) []string {
 	for i, arg := range args {
 		// The flags with a value that may stand before the verb.
-		if arg == "create" && (i == 0 || args[i-1] != "--state-dir" && args[i-1] != "--token-file") {
+		if arg == "create" && (i == 0 || args[i-1] != "--state-dir" && args[i-1] != "--token-file" && args[i-1] != "--data-dir") {
 			return slices.Concat(args[:i], args[i+1:])
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type requestFlags struct {
 	policy, profile, request string
 	tenant, rootfs, cwd      string
+	workspace                string
 	labels, env, caps        []string
 	seedFlags
 	limits                  limits.Limits
@@ -36,6 +37,7 @@ func (f *requestFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.request, "request", "", "read a request document from `FILE`, - for standard input")
 	fs.StringVar(&f.tenant, "tenant", "", "tenant `T` that the run belongs to, in the result")
 	fs.StringArrayVar(&f.labels, "label", nil, "label `K=V` for the result (repeatable)")
+	fs.StringVar(&f.workspace, "workspace", "", "make the persistent workspace `TENANT/RESOURCE` the jail's /workspace")
 	fs.StringVar(&f.rootfs, "rootfs", "", "root `NAME` of the policy (\"host\": a read-only view of the host's /usr)")
 	fs.StringArrayVar(&f.env, "env", nil, "environment variable `K=V` (repeatable); nothing is inherited")
 	f.seedFlags.register(fs)
@@ -96,7 +98,7 @@ func (l *limitFlag) Set(s string) error {
 // overrides are the flags as the policy sees them.
 func (f *requestFlags) overrides(argv []string) (policy.Overrides, error) {
 	o := policy.Overrides{
-		Profile: f.profile, Tenant: f.tenant, Argv: argv, Cwd: f.cwd, Rootfs: f.rootfs,
+		Profile: f.profile, Tenant: f.tenant, Argv: argv, Cwd: f.cwd, Rootfs: f.rootfs, Workspace: f.workspace,
 		Limits: f.limits, CPUSet: f.cpuset, OutputKeep: f.keep, OnOutputLimit: f.onLimit, Stdin: f.stdin != "",
 	}
 	switch f.apparmor {

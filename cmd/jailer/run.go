@@ -163,6 +163,7 @@ func (a *app) commandOptions(f *requestFlags, argv []string) (o launch.Options, 
 	if o.Request, err = a.readRequest(f); err != nil {
 		return o, err
 	}
+	o.DataDir = a.data()
 	if o.TokenHash, err = a.tokenHash(); err != nil {
 		return o, err
 	}

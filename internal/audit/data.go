@@ -22,6 +22,7 @@ const (
 	TTL         Reason = "ttl"          // its time to live was over
 	Idle        Reason = "idle"         // no command ran for as long as it may be idle
 	OwnerExited Reason = "owner_exited" // the process that it was done for has ended
+	LimitHit    Reason = "limit"        // its workspace was over its quota
 	Failed      Reason = "error"        // jailer or the host failed, or the launcher was killed
 )
 

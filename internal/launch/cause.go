@@ -14,10 +14,12 @@ type cause struct {
 }
 
 var (
-	causeWall    = cause{jailer.StatusTimedOut, jailer.LimitWall, ""}
-	causeCPU     = cause{jailer.StatusTimedOut, jailer.LimitCPU, ""}
-	causeOutput  = cause{jailer.StatusOutputLimitExceeded, jailer.LimitOutput, ""}
-	causeTTL     = cause{jailer.StatusExpired, jailer.LimitTTL, audit.TTL}
-	causeAborted = cause{jailer.StatusAborted, "", ""}
-	causeOwner   = cause{jailer.StatusAborted, "", audit.OwnerExited}
+	causeWall   = cause{jailer.StatusTimedOut, jailer.LimitWall, ""}
+	causeCPU    = cause{jailer.StatusTimedOut, jailer.LimitCPU, ""}
+	causeOutput = cause{jailer.StatusOutputLimitExceeded, jailer.LimitOutput, ""}
+	causeTTL    = cause{jailer.StatusExpired, jailer.LimitTTL, audit.TTL}
+	// What was killed at the quota was killed: there is no status of its own for it.
+	causeWorkspace = cause{jailer.StatusSignaled, jailer.LimitWorkspace, audit.LimitHit}
+	causeAborted   = cause{jailer.StatusAborted, "", ""}
+	causeOwner     = cause{jailer.StatusAborted, "", audit.OwnerExited}
 )

@@ -8,6 +8,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/host"
 	"github.com/jailer-project/jailer/internal/state"
+	"github.com/jailer-project/jailer/internal/workspace"
 	"github.com/jailer-project/jailer/policy"
 	"github.com/jailer-project/jailer/rootfs"
 	"github.com/jailer-project/jailer/spec"
@@ -61,12 +62,28 @@ func (j *Jail) chooseIDs() error {
 // takeUID holds a host id for this jail. The locks are in one place for the
 // whole host, wherever --state-dir keeps the rest: two directories must not
 // hand out one id.
-func (j *Jail) takeUID() error {
+func (j *Jail) takeUID(store *workspace.Store) error {
+	return j.lockUID(j.plan.UIDRange[0], j.plan.UIDRange[1], store.Reserved)
+}
+
+// takeThisUID holds the one that files have already, unless a new workspace of theirs
+// has just been given one.
+func (j *Jail) takeThisUID(uid, gid uint32) error {
+	if !j.idTaken {
+		if err := j.lockUID(uid, uid, nil); err != nil {
+			return err
+		}
+	}
+	j.ids.uid, j.ids.gid = uid, gid
+	return nil
+}
+
+func (j *Jail) lockUID(lo, hi uint32, skip func(uint32) bool) error {
 	dir, err := state.Open("", "")
 	if err != nil {
 		return noState(err)
 	}
-	uid, err := dir.TakeUID(j.plan.UIDRange[0], j.plan.UIDRange[1])
+	uid, err := dir.TakeUID(lo, hi, skip)
 	if errors.Is(err, state.ErrNoUID) {
 		return &jailer.Error{
 			Code: jailer.CodeSessionLimit, Retryable: true, Err: err,
@@ -76,7 +93,7 @@ func (j *Jail) takeUID() error {
 	if err != nil {
 		return noState(err)
 	}
-	j.ids.uid, j.ids.gid = uid.ID, uid.ID
+	j.ids.uid, j.ids.gid, j.idTaken = uid.ID, uid.ID, true
 	j.later(uid.Release)
 	return nil
 }

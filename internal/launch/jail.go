@@ -35,11 +35,12 @@ type Jail struct {
 	request *jailer.Request
 	plan    *policy.Plan
 
-	base   *cgroup.Base // best effort: nil, or without some controllers, and rlimits stand in
-	held   []string     // the controllers that hold the limits
-	filter []byte       // compiled, as PID 1 will load it
-	ids    ids
-	armor  bool // PID 1 and the commands run under AppArmor's profiles
+	base    *cgroup.Base // best effort: nil, or without some controllers, and rlimits stand in
+	held    []string     // the controllers that hold the limits
+	filter  []byte       // compiled, as PID 1 will load it
+	ids     ids
+	idTaken bool // ids has one that is this jail's alone
+	armor   bool // PID 1 and the commands run under AppArmor's profiles
 
 	trail      trail
 	session    *state.Session
@@ -47,6 +48,8 @@ type Jail struct {
 	group      *cgroup.Jail
 	layout     *rootfs.Layout
 	spec       *specs.Spec
+
+	persistent *persistent // nil: the workspace goes with the jail
 
 	con *container.Container
 	ctl *pid1.Conn

@@ -78,6 +78,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		{"resolve", j.resolve},
 		{"probe", j.probe},
 		{"descriptors", j.closeDescriptors},
+		{"workspace", j.openWorkspace},
 		{"state", j.makeState},
 		{"cgroup", c.makeCgroups},
 		{"root", j.assembleRoot},

@@ -61,6 +61,9 @@ func (c *command) status(res *jailer.Result) {
 		if c.cause.limit != "" {
 			res.Limit = ptr(c.cause.limit)
 		}
+		if c.cause.status == jailer.StatusSignaled {
+			res.ExitCode, res.Signal = nil, ptr("SIGKILL") // also of a main process that came to its end meanwhile
+		}
 	case oom:
 		res.Status, res.Limit = jailer.StatusOOMKilled, ptr(jailer.LimitMemory)
 	case c.exit == nil:
@@ -106,7 +109,12 @@ func (c *command) output(res *jailer.Result) {
 // reaped.
 func (c *command) measured(res *jailer.Result) {
 	u := &res.Usage
-	if c.exit != nil && c.exit.SpaceKnown {
+	switch p := c.j.persistent; {
+	case p != nil:
+		if n := p.used.Load(); n >= 0 {
+			u.WorkspaceBytes = ptr(n)
+		}
+	case c.exit != nil && c.exit.SpaceKnown:
 		u.WorkspaceBytes = ptr(c.exit.SpaceUsed)
 	}
 	if c.usage == nil {
@@ -147,7 +155,8 @@ func (c *command) limitsHit(res *jailer.Result) {
 	}
 	add("memory", c.usage != nil && c.usage.OOMKills > 0)
 	add("pids", c.usage != nil && c.usage.PidsMaxHits > 0)
-	add("workspace", c.exit != nil && c.exit.SpaceFull)
+	// Of a persistent one the file system is the host's.
+	add("workspace", c.exit != nil && c.exit.SpaceFull && c.j.persistent == nil)
 	add("output", res.StdoutTruncated || res.StderrTruncated)
 	res.LimitsHit = hit
 }
@@ -158,7 +167,10 @@ func (c *command) limitsHit(res *jailer.Result) {
 func (j *Jail) isolation(plan *policy.Plan) jailer.Isolation {
 	i := jailer.Isolation{
 		UserNS: true, NetNS: true, Seccomp: plan.Seccomp,
-		Limits: map[string]string{"workspace": "tmpfs"},
+		Limits: map[string]string{},
+	}
+	if how := j.heldWorkspace(plan); how != "" {
+		i.Limits["workspace"] = how
 	}
 	if j.armor {
 		i.AppArmor = apparmor.Default

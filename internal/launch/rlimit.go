@@ -28,6 +28,11 @@ func (j *Jail) rlimits(plan *policy.Plan) []spec.Rlimit {
 		{Type: "RLIMIT_RTPRIO", Soft: 0, Hard: 0},
 	}
 	p := plan.Limits
+	if plan.Workspace != nil {
+		// No single file is larger than the whole workspace may be: the watch has so
+		// much less to catch.
+		l = append(l, spec.Rlimit{Type: "RLIMIT_FSIZE", Soft: uint64(p.Workspace), Hard: uint64(p.Workspace)})
+	}
 	if !j.holds("memory") {
 		// DATA, not AS: node, Go and Java reserve address space far beyond what
 		// they use. It bounds each process, not the job.
@@ -84,7 +89,7 @@ var rlimitNumbers = map[string]uint32{
 	"RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_MSGQUEUE": unix.RLIMIT_MSGQUEUE,
 	"RLIMIT_NICE": unix.RLIMIT_NICE, "RLIMIT_RTPRIO": unix.RLIMIT_RTPRIO,
 	"RLIMIT_DATA": unix.RLIMIT_DATA, "RLIMIT_NPROC": unix.RLIMIT_NPROC,
-	"RLIMIT_CPU": unix.RLIMIT_CPU,
+	"RLIMIT_CPU": unix.RLIMIT_CPU, "RLIMIT_FSIZE": unix.RLIMIT_FSIZE,
 }
 
 // kernelRlimits gives them by number, never above what the launcher itself has:

@@ -23,6 +23,7 @@ func Open(ctx context.Context, o Options) (*Jail, error) {
 		{"resolve", j.resolve},
 		{"probe", j.probe},
 		{"descriptors", j.closeDescriptors},
+		{"workspace", j.openWorkspace},
 		{"state", j.makeState},
 		{"cgroup", j.makeCgroup},
 		{"root", j.assembleRoot},
@@ -134,6 +135,8 @@ func (j *Jail) Close(reason audit.Reason) error {
 			*j.ended = causeTTL
 		case audit.OwnerExited:
 			*j.ended = causeOwner
+		case audit.LimitHit:
+			*j.ended = causeWorkspace
 		}
 	}
 	for _, end := range j.running {

@@ -21,11 +21,12 @@ func (j *Jail) specConfig(layout rootfs.Layout) (spec.Config, error) {
 	c := spec.Config{
 		Network: network,
 		Args:    j.plan.Argv, Env: environment(j.plan, j.o.TTY), Cwd: j.plan.Cwd,
-		Root:      layout,
-		Workspace: spec.Tmpfs{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
-		Tmp:       spec.Tmpfs{Bytes: j.plan.Limits.TmpSize, Inodes: j.plan.Limits.TmpInodes},
-		IDs:       j.ids.spec(),
-		Rlimits:   j.rlimits(j.plan),
+		Root:       layout,
+		Persistent: j.persistentDir(),
+		Workspace:  spec.Tmpfs{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
+		Tmp:        spec.Tmpfs{Bytes: j.plan.Limits.TmpSize, Inodes: j.plan.Limits.TmpInodes},
+		IDs:        j.ids.spec(),
+		Rlimits:    j.rlimits(j.plan),
 	}
 	if j.armor {
 		c.AppArmor = apparmor.Default

@@ -68,6 +68,9 @@ func (j *Jail) startContainer() error {
 	if err := j.greet(); err != nil {
 		return j.setupError(err)
 	}
+	if err := j.watchWorkspace(); err != nil {
+		return err
+	}
 	return writePIDFile(pidFile, con.Pid())
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/state"
+	"github.com/jailer-project/jailer/internal/workspace"
 )
 
 // reapAtStart is how many dead jails a start removes.
@@ -25,8 +26,12 @@ func (j *Jail) makeState() error {
 	for _, l := range dir.ReapSome(j.ctx, reapAtStart) {
 		j.log.Info("removed what a crash left", "id", l.ID, "err", l.Err)
 	}
-	if j.ids.owned {
-		if err := j.takeUID(); err != nil {
+	if j.ids.owned && j.persistent == nil {
+		store, err := workspace.Open(workspace.Locate("", "", ""))
+		if err != nil {
+			return err
+		}
+		if err := j.takeUID(store); err != nil {
 			return err
 		}
 	}

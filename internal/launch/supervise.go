@@ -23,7 +23,7 @@ func (c *command) supervise() error {
 	owner, stopOwner := WatchOwner(c.j.o.OwnerPID)
 	c.owner = owner // drain watches on
 	c.stopOwner = stopOwner
-	done, resizes, closing := c.ctx.Done(), c.resizes(), c.closing
+	done, resizes, closing, full := c.ctx.Done(), c.resizes(), c.closing, c.j.Full()
 	var exceeded <-chan struct{} = c.exceeded
 	if c.o.Streams != nil {
 		exceeded = c.o.Streams.Exceeded
@@ -67,6 +67,9 @@ func (c *command) supervise() error {
 		case <-closing:
 			c.stop(*c.j.endedBy())
 			closing = nil
+		case <-full:
+			c.stop(causeWorkspace)
+			full = nil
 		case sig := <-c.o.Signals:
 			c.signal(sig)
 		case size := <-resizes:

@@ -226,7 +226,7 @@ func (j *Jail) recordCreated() error {
 // refused: nothing was made, and no session is there to tell of it.
 func (j *Jail) recordRefusal(err error) error {
 	j.refusal = asError(err)
-	if j.refusal.Code != jailer.CodePolicyDenied || j.session != nil {
+	if j.refusal.Code != jailer.CodePolicyDenied && j.refusal.Code != jailer.CodeUnauthorized || j.session != nil {
 		return nil
 	}
 	s := audit.Subject{Tenant: j.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid()}

@@ -31,6 +31,7 @@ type fakeJail struct {
 	leftover error                         // of Close
 	files    launch.Files
 	noteErr  error
+	full     chan struct{}
 
 	mu     sync.Mutex
 	n      atomic.Int32
@@ -61,6 +62,8 @@ func (f *fakeJail) PID() int              { return 4242 }
 func (f *fakeJail) Plan() *policy.Plan    { return &f.plan }
 func (f *fakeJail) Dir() string           { return f.dir }
 func (f *fakeJail) Done() <-chan struct{} { return f.done }
+
+func (f *fakeJail) Full() <-chan struct{} { return f.full }
 
 func (f *fakeJail) Files() (launch.Files, error) { return f.files, nil }
 

@@ -116,6 +116,8 @@ func (s *Server) wait() audit.Reason {
 			return audit.Requested
 		case <-s.o.Owner:
 			return audit.OwnerExited
+		case <-s.jail.Full():
+			return audit.LimitHit
 		case <-s.jail.Done(): // PID 1 was killed: nothing else ends it
 			return audit.Failed
 		}

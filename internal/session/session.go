@@ -26,6 +26,7 @@ type Jail interface {
 	Dir() string
 	Exec(context.Context, launch.Command) (*launch.Outcome, error)
 	Done() <-chan struct{}
+	Full() <-chan struct{}
 	Files() (launch.Files, error)
 	Note(audit.Event) error
 	Denied(*jailer.Error)

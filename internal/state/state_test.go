@@ -283,7 +283,7 @@ func TestUIDs(t *testing.T) {
 	var held []*UID
 	seen := map[uint32]bool{}
 	for range 4 {
-		u, err := d.TakeUID(1900000000, 1900000003)
+		u, err := d.TakeUID(1900000000, 1900000003, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,18 +293,18 @@ func TestUIDs(t *testing.T) {
 		seen[u.ID] = true
 		held = append(held, u)
 	}
-	if _, err := d.TakeUID(1900000000, 1900000003); !errors.Is(err, ErrNoUID) {
+	if _, err := d.TakeUID(1900000000, 1900000003, nil); !errors.Is(err, ErrNoUID) {
 		t.Fatalf("a fifth of four: %v", err)
 	}
 	if err := held[2].Release(); err != nil {
 		t.Fatal(err)
 	}
-	u, err := d.TakeUID(1900000000, 1900000003)
+	u, err := d.TakeUID(1900000000, 1900000003, nil)
 	if err != nil || u.ID != held[2].ID {
 		t.Fatalf("%v %v, want the released one", u, err)
 	}
 	for _, r := range [][2]uint32{{0, 5}, {5, 4}} {
-		if _, err := d.TakeUID(r[0], r[1]); err == nil {
+		if _, err := d.TakeUID(r[0], r[1], nil); err == nil {
 			t.Errorf("range %v accepted", r)
 		}
 	}

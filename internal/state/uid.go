@@ -24,8 +24,9 @@ var ErrNoUID = errors.New("every uid of root.uid_range is in use")
 // TakeUID locks an unused id of [lo, hi]. The lock is one byte of one file, at
 // the id's offset, of the open-file-description kind (fcntl(2), F_OFD_SETLK):
 // it dies with the launcher. The search starts at a random id, so that an id
-// is not handed on while the processes of a killed jail still die.
-func (d *Dir) TakeUID(lo, hi uint32) (*UID, error) {
+// is not handed on while the processes of a killed jail still die. An id is passed over
+// if skip, which may be nil, says so when it is locked.
+func (d *Dir) TakeUID(lo, hi uint32, skip func(uint32) bool) (*UID, error) {
 	if lo == 0 || hi < lo {
 		return nil, fmt.Errorf("uid range %d-%d", lo, hi)
 	}
@@ -39,6 +40,14 @@ func (d *Dir) TakeUID(lo, hi uint32) (*UID, error) {
 		id := lo + uint32((first+i)%n)
 		lk := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: int64(id), Len: 1}
 		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lk)
+		if err == nil && skip != nil && skip(id) {
+			lk.Type = unix.F_UNLCK
+			if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lk); err != nil {
+				f.Close()
+				return nil, fmt.Errorf("unlock uid %d: %w", id, err)
+			}
+			continue
+		}
 		if err == nil {
 			return &UID{ID: id, lock: f}, nil
 		}

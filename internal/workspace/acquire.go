@@ -242,8 +242,14 @@ func (r *record) permits(n Name, token []byte) error {
 // Path is the directory of the files.
 func (w *Workspace) Path() string { return filepath.Join(w.dir, filesDir) }
 
-// Reaped says that nothing of the holder before is left.
-func (w *Workspace) Reaped() { w.Previous = nil }
+// Open opens the directory of the files, to be read by this process.
+func (w *Workspace) Open() (*os.File, error) {
+	fd, err := unix.Open(w.Path(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, noData(err)
+	}
+	return os.NewFile(uintptr(fd), "workspace"), nil
+}
 
 // Close lets go of the workspace.
 func (w *Workspace) Close() error {

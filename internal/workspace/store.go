@@ -57,14 +57,15 @@ func Open(path string) (*Store, error) {
 	if !filepath.IsAbs(path) {
 		return nil, noData(fmt.Errorf("%q: must be an absolute path", path))
 	}
-	if err := makeWay(path); err != nil {
+	path = filepath.Clean(path)
+	if err := errors.Join(makeWay(path), ownDir(path)); err != nil {
 		return nil, noData(err)
 	}
 	if err := (trust.Rules{Owners: []int{0, os.Geteuid()}, Links: true, Sticky: true}).Path(path); err != nil {
 		return nil, noData(err)
 	}
 	s := &Store{path: path, uids: filepath.Join(path, uids)}
-	for _, d := range []string{"", workspaces, trash} {
+	for _, d := range []string{workspaces, trash} {
 		if err := ownDir(filepath.Join(path, d)); err != nil {
 			return nil, noData(err)
 		}

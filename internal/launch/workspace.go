@@ -1,0 +1,180 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/audit"
+	"github.com/jailer-project/jailer/internal/state"
+	"github.com/jailer-project/jailer/internal/workspace"
+	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/spec"
+)
+
+// A persistent workspace of a jail, and the watch over it.
+type persistent struct {
+	*workspace.Workspace
+	full chan struct{} // closed when its quota was exceeded
+	used atomic.Int64  // bytes, at the last look; -1 before the first
+	hard bool          // the kernel holds the quota
+}
+
+// openWorkspace takes the persistent workspace, for as long as anything of the jail is
+// there. It comes before all that the jail leaves on disk, and is let go after it.
+func (j *Jail) openWorkspace() error {
+	want := j.plan.Workspace
+	if want == nil {
+		return nil
+	}
+	name, err := workspace.ParseName(want.Name)
+	if err != nil {
+		return err
+	}
+	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)
+	if err != nil {
+		return noState(err)
+	}
+	store, err := workspace.Open(j.o.DataDir)
+	if err != nil {
+		return err
+	}
+	o := workspace.Options{
+		Create: !want.ReadOnly, ReadOnly: want.ReadOnly, TokenHash: j.o.TokenHash,
+		Holder: workspace.Holder{SessionID: j.o.ID, StateDir: dir.Path}.Self(),
+	}
+	if j.ids.owned {
+		o.NewUID = func() (int, int, error) {
+			err := j.takeUID(store)
+			return int(j.ids.uid), int(j.ids.gid), err
+		}
+	}
+	w, err := store.Acquire(name, o)
+	if err != nil {
+		return err
+	}
+	j.persistent = &persistent{Workspace: w, full: make(chan struct{})}
+	j.persistent.used.Store(-1)
+	j.later(j.closeWorkspace)
+	if err := j.reapPrevious(); err != nil {
+		return err
+	}
+	if j.ids.owned {
+		return j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID))
+	}
+	return nil
+}
+
+// reapWait bounds the wait for the last processes of a holder that died.
+const reapWait = 10 * time.Second
+
+// reapPrevious makes sure that nothing of a holder's jail is left that died without
+// letting go: the lock goes with the launcher, its jail's processes a moment later.
+func (j *Jail) reapPrevious() error {
+	h := j.persistent.Previous
+	if h == nil || h.StateDir == "" {
+		return nil
+	}
+	dir, err := state.Open(h.StateDir, "")
+	if err != nil { // its record is gone with it; the kernel ended its jail with its launcher
+		j.log.Debug("the state directory of the workspace's last holder can't be used", "err", err)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(j.ctx, reapWait)
+	defer cancel()
+	for {
+		l, found := dir.ReapOne(ctx, h.SessionID)
+		if found && l.Err == "" {
+			return nil
+		}
+		if _, err := dir.Find(h.SessionID); errors.Is(err, state.ErrNotFound) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &jailer.Error{
+				Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
+				Message: "what session " + h.SessionID + " left of its jail is still there, and may write to the workspace",
+				Hint:    "jailer gc says what holds it",
+			}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (j *Jail) closeWorkspace() error {
+	if j.leaked() {
+		return nil // the holder's mark stays: the next one looks whether the jail is gone
+	}
+	return j.persistent.Close()
+}
+
+// persistentDir is the workspace for the spec.
+func (j *Jail) persistentDir() *spec.Directory {
+	if j.persistent == nil {
+		return nil
+	}
+	return &spec.Directory{Path: j.persistent.Path(), ReadOnly: j.plan.Workspace.ReadOnly}
+}
+
+// watchWorkspace looks after the quota, where the kernel doesn't, until the jail ends.
+func (j *Jail) watchWorkspace() error {
+	if j.persistent == nil || j.plan.Workspace.ReadOnly {
+		return nil
+	}
+	dir, err := j.persistent.Open()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(j.ctx))
+	done := make(chan struct{})
+	w := &workspace.Watch{
+		Dir: dir, PID1: j.con.Pid(), Report: func(u workspace.Usage) { j.persistent.used.Store(u.Bytes) },
+		Quota: workspace.Quota{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
+	}
+	go func() {
+		defer close(done)
+		defer dir.Close()
+		over, err := w.Run(ctx)
+		switch {
+		case err != nil:
+			// What can't be watched is not held.
+			j.log.Error("the workspace can't be watched", "err", err)
+		case over == nil:
+			return
+		default:
+			j.log.Info("the workspace is over its quota", "why", over.Reason)
+		}
+		close(j.persistent.full)
+		if j.only == nil {
+			if err := j.Note(audit.Event{Type: audit.LimitExceeded, Data: audit.Exceeded{Limit: string(jailer.LimitWorkspace), Ended: true}}); err != nil {
+				j.log.Error("an event is lost", "err", err)
+			}
+		}
+	}()
+	j.later(func() error { cancel(); <-done; return nil })
+	return nil
+}
+
+// Full is closed when the persistent workspace is over its quota; nil without one.
+func (j *Jail) Full() <-chan struct{} {
+	if j.persistent == nil {
+		return nil
+	}
+	return j.persistent.full
+}
+
+// heldWorkspace says what holds the workspace's size; "" where there is nothing to hold.
+func (j *Jail) heldWorkspace(plan *policy.Plan) string {
+	switch {
+	case plan.Workspace == nil:
+		return "tmpfs"
+	case plan.Workspace.ReadOnly:
+		return ""
+	case j.persistent != nil && j.persistent.hard:
+		return "quota"
+	}
+	return "watch"
+}
