@@ -2,6 +2,7 @@ package jailer
 
 import (
 	"encoding/json"
+	"io/fs"
 	"strings"
 )
 
@@ -66,6 +67,20 @@ func (e *Error) Error() string {
 		return string(e.Code)
 	}
 	return strings.Join(parts, ": ")
+}
+
+// Is makes the errors of files those of io/fs: CodeNotFound is fs.ErrNotExist,
+// CodePermissionDenied fs.ErrPermission, CodeInvalidPath fs.ErrInvalid.
+func (e *Error) Is(target error) bool {
+	switch e.Code {
+	case CodeNotFound:
+		return target == fs.ErrNotExist
+	case CodePermissionDenied:
+		return target == fs.ErrPermission
+	case CodeInvalidPath:
+		return target == fs.ErrInvalid
+	}
+	return false
 }
 
 // Unwrap gives the cause.

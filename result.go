@@ -102,9 +102,11 @@ type Isolation struct {
 
 // Artifact is one exported file.
 type Artifact struct {
-	Path   string `json:"path"` // relative to the workspace
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"`
+	Path string `json:"path"` // relative to the workspace
+	// PathEncoding is EncodingBase64 where the path is no UTF-8, else "".
+	PathEncoding string `json:"pathEncoding,omitempty"`
+	Bytes        int64  `json:"bytes"`
+	SHA256       string `json:"sha256"`
 }
 
 // MarshalJSON sets the version, and writes LimitsHit as an array always.

@@ -197,23 +197,29 @@ func (x *execution) lost(err error) error {
 
 // receive waits for a message of certain types.
 func (x *execution) receive(want ...wire.Type) (*wire.Message, error) {
-	m, files, err := x.conn.Receive()
+	m, files, err := x.receiveFiles(want...)
 	wire.CloseAll(files) // none is asked for
+	return m, err
+}
+
+// receiveFiles also gives the descriptors that come with it, which the caller closes.
+func (x *execution) receiveFiles(want ...wire.Type) (*wire.Message, []*os.File, error) {
+	m, files, err := x.conn.Receive()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, &Error{Code: CodeInvalidState, Op: "session.socket", Reason: "session.ended", Message: "the session's supervisor is gone"}
+		return nil, files, &Error{Code: CodeInvalidState, Op: "session.socket", Reason: "session.ended", Message: "the session's supervisor is gone"}
 	case err != nil:
-		return nil, &Error{Code: CodeInternal, Op: "session.socket", Err: err}
+		return nil, files, &Error{Code: CodeInternal, Op: "session.socket", Err: err}
 	case m.Type == wire.Error:
 		e := new(Error)
 		if err := json.Unmarshal(m.Document, e); err != nil {
-			return nil, garbled(m)
+			return nil, files, garbled(m)
 		}
-		return nil, e
+		return nil, files, e
 	case !slices.Contains(want, m.Type):
-		return nil, garbled(m)
+		return nil, files, garbled(m)
 	}
-	return m, nil
+	return m, files, nil
 }
 
 func garbled(m *wire.Message) error {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/files"
+	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/remotefs"
-	"github.com/jailer-project/jailer/internal/session"
 	"github.com/jailer-project/jailer/internal/terminal"
 	"github.com/jailer-project/jailer/limits"
 )
@@ -46,7 +46,7 @@ func (a *app) inWorkspace(arg string, do func(context.Context, *remotefs.Workspa
 	}
 	defer done()
 	// A signal ends the program: a file that is being written has no name yet.
-	return session.FileError(do(context.Background(), w))
+	return launch.FileError(do(context.Background(), w))
 }
 
 func (a *app) fsLs() *cobra.Command {

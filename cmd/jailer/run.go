@@ -24,6 +24,7 @@ type runFlags struct {
 	id       string
 	pidFile  string
 	ownerPID int
+	exports  []string
 	output   outputFlags
 }
 
@@ -50,6 +51,7 @@ may itself exit with 124 to 127: the status in the result is the truth.`,
 	c.Flags().SetInterspersed(false) // the first word that is no flag begins the command
 	f.register(c.Flags())
 	f.output.register(c.Flags())
+	c.Flags().StringArrayVar(&f.exports, "export", nil, "at the end, however it came, copy what `GLOB=DEST` matches in /workspace to a directory, or a file that ends in .tar (repeatable)")
 	c.Flags().StringVar(&f.id, "id", "", "session `ID` (default random)")
 	c.Flags().StringVar(&f.pidFile, "pid-file", "", "write the jail's PID 1, as the host sees it, to `FILE`")
 	c.Flags().IntVar(&f.ownerPID, "owner-pid", 0, "end the run when process `PID` ends")
@@ -91,6 +93,11 @@ func (a *app) launch(f *runFlags, argv []string, sink *sink) (*launch.Outcome, e
 		return nil, usagef("--owner-pid %d: must be a process id", f.ownerPID)
 	}
 	o.ID, o.OwnerPID, o.PIDFile = f.id, f.ownerPID, f.pidFile
+	var done func()
+	if o.Exports, done, err = exports(f.exports); err != nil {
+		return nil, err
+	}
+	defer done()
 	return a.attend(&f.requestFlags, o, sink, func(o launch.Options) (*launch.Outcome, error) {
 		return launch.Run(context.Background(), o)
 	})

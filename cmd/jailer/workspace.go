@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/workspace"
 	"github.com/jailer-project/jailer/limits"
 	"github.com/jailer-project/jailer/policy"
@@ -120,7 +121,7 @@ func (a *app) workspaceRm() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.Remove(context.Background(), name, token)
+			return s.Remove(context.Background(), name, token, launch.ReapHolder)
 		},
 	}
 }
@@ -149,7 +150,7 @@ that were interrupted.`,
 			if err != nil {
 				return err
 			}
-			removed, err := s.Prune(context.Background(), age, dryRun)
+			removed, err := s.Prune(context.Background(), age, dryRun, launch.ReapHolder)
 			if err != nil {
 				return &jailer.Error{Code: jailer.CodeInternal, Op: "workspace.prune", Err: err}
 			}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"os"
+	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -92,4 +93,27 @@ func (d *Dir) Stat(p string) (Info, error) {
 	defer dir.Close()
 	i, err := at(dir, name)
 	return i, fail(op, p, err)
+}
+
+// Look opens a regular file for reading and tells of it; of a directory it tells alone,
+// and f is nil. Links are followed where they stay beneath.
+func (d *Dir) Look(p string) (f *os.File, i Info, err error) {
+	const op = "fs.open"
+	if p, err = Clean(op, p); err != nil {
+		return nil, i, err
+	}
+	at, st, err := d.look(p, 0)
+	if err != nil {
+		return nil, i, fail(op, p, err)
+	}
+	defer at.Close()
+	name := path.Base(p)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil, infoOf(name, st), nil
+	}
+	f, st, err = regular(op, p, at, st)
+	if err != nil {
+		return nil, i, err
+	}
+	return f, infoOf(name, st), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jailer-project/jailer/spec"
 )
 
-// Step 6: the cgroup tree, every limit set and read back.
+// Step 7: the cgroup tree, every limit set and read back.
 func (j *Jail) makeCgroup() error {
 	if j.base == nil {
 		if j.only == nil {
@@ -44,7 +44,7 @@ func (j *Jail) makeCgroup() error {
 	return nil
 }
 
-// makeCgroups is step 6 of a run: the jail's and its command's.
+// makeCgroups is step 7 of a run: the jail's and its command's.
 func (c *command) makeCgroups() error {
 	c.plan = c.j.plan
 	if err := c.j.makeCgroup(); err != nil || c.j.group == nil {
@@ -93,7 +93,7 @@ func (j *Jail) newGroup(n uint32, l limits.Limits, set limits.CPUSet) (*cgroup.J
 	return job, nil
 }
 
-// Step 7: the launcher-owned root.
+// Step 8: the launcher-owned root.
 func (j *Jail) assembleRoot() error {
 	layout, err := rootfs.Assemble(j.session.Path, rootfs.Source{
 		Name: j.plan.Rootfs.Name, Path: j.plan.Rootfs.Path, Terminal: j.hasTerminal(),
@@ -110,7 +110,7 @@ func (j *Jail) assembleRoot() error {
 	return nil
 }
 
-// Step 8: the OCI spec.
+// Step 9: the OCI spec.
 func (j *Jail) buildSpec() error {
 	c, err := j.specConfig(*j.layout)
 	if err != nil {

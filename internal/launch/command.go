@@ -70,6 +70,7 @@ type command struct {
 	stuck     bool // some of its processes could not be killed
 	stopOwner func()
 	usage     *cgroup.Usage
+	artifacts []jailer.Artifact
 	refusal   *jailer.Error // why it never ran
 	failure   *jailer.Error // what went wrong after it had run
 }

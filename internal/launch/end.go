@@ -22,7 +22,7 @@ const ownerWait = time.Second
 // releaseWait is how long the caller's terminal stays the job's after its end.
 const releaseWait = time.Second
 
-// endWithJail is step 13 of a run: PID 1 goes too.
+// endWithJail is step 14 of a run: PID 1 goes too.
 func (c *command) endWithJail() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
@@ -38,7 +38,7 @@ func (c *command) endWithJail() error {
 	return c.drain()
 }
 
-// Step 13: kill the whole tree, wait until it is empty, and only then answer.
+// Step 14: kill the whole tree, wait until it is empty, and only then answer.
 func (c *command) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
@@ -142,7 +142,7 @@ func (c *command) drainElsewhere() error {
 	return nil
 }
 
-// Step 14: what the job used, from its own cgroup.
+// Step 15: what the job used, from its own cgroup.
 func (c *command) measure() error {
 	if c.job == nil {
 		return nil
@@ -156,7 +156,7 @@ func (c *command) measure() error {
 	return nil
 }
 
-// Step 15: remove everything, in reverse; the result is written after it.
+// Step 17: remove everything, in reverse; the result is written after it.
 func (c *command) cleanUp() error {
 	c.release()
 	if err := c.j.undoAll(); err != nil && c.j.failure == nil {
@@ -178,7 +178,7 @@ func (c *command) release() {
 	}
 }
 
-// leave is step 15 in a session, where the jail stays. The end is in the log before
+// leave is the last step in a session, where the jail stays. The end is in the log before
 // the answer is given.
 func (c *command) leave() error {
 	c.release()

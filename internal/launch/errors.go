@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/files"
 )
 
 // asError gives every error of a step a code; one that has none yet is a
@@ -14,4 +15,15 @@ func asError(err error) *jailer.Error {
 		return e
 	}
 	return &jailer.Error{Code: jailer.CodeInternal, Err: err}
+}
+
+// FileError is an error of a file verb as one of ours.
+func FileError(err error) error {
+	f, ok := errors.AsType[*files.Error](err)
+	if !ok {
+		return err
+	}
+	return &jailer.Error{
+		Code: jailer.Code(f.Code), Op: f.Op, Path: f.Path, Message: f.Message, Retryable: f.Retryable, Err: f.Err,
+	}
 }

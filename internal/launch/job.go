@@ -16,7 +16,7 @@ import (
 // root on a file system that hangs would hold it up for ever.
 const startWait = 30 * time.Second
 
-// Step 11: PID 1 starts the job, or says which step of it failed. Only now is
+// Step 12: PID 1 starts the job, or says which step of it failed. Only now is
 // it told what to run: whatever went wrong before, the command has not run.
 func (c *command) start() error {
 	stdio, err := c.openStreams()
@@ -119,7 +119,7 @@ const (
 	seedFilter = "default"
 )
 
-// Step 10: seed puts the files in that the caller named, before any command is there to put
+// Step 11: seed puts the files in that the caller named, before any command is there to put
 // links in the way. It is a process of PID 1's that has the command's ids and limits
 // and executes nothing.
 func (j *Jail) seed() error {

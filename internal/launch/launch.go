@@ -23,6 +23,8 @@ type Options struct {
 	Request   []byte // a request document; nil for none
 	Overrides policy.Overrides
 
+	Exports []Export // of a run
+
 	Seed *seed.Set // what the command line puts into the jail; nil for nothing
 
 	ID            string // session id; "" makes a random one
@@ -89,6 +91,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		{"stream", c.supervise},
 		{"end", c.endWithJail},
 		{"usage", c.measure},
+		{"export", c.export},
 		{"cleanup", c.cleanUp},
 	}...)
 	if err != nil {

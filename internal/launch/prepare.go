@@ -73,6 +73,9 @@ func (j *Jail) resolve() error {
 		return err
 	}
 	j.plan = plan
+	if err := j.mayExport(); err != nil {
+		return err
+	}
 	if j.o.Seed, err = j.o.Seed.Join(plan); err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ func (c *command) summary() *jailer.Result {
 		SetupMs:    ptr(c.setup.Milliseconds()),
 		Isolation:  c.j.isolation(c.plan),
 		Error:      cmp.Or(c.failure, c.j.failure),
+		Artifacts:  c.artifacts,
 	}
 	res.ExitCode, res.Signal = endedBy(c.exit)
 	c.status(res)

@@ -19,7 +19,7 @@ const (
 
 var initArgs = []string{"/proc/self/fd/" + strconv.Itoa(fdInit)}
 
-// Step 9: the container, through libcontainer, up to our PID 1, which then waits to
+// Step 10: the container, through libcontainer, up to our PID 1, which then waits to
 // be told what to run.
 func (j *Jail) startContainer() error {
 	ctl, child, err := pid1.Pair()

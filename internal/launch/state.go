@@ -12,7 +12,7 @@ import (
 // reapAtStart is how many dead jails a start removes.
 const reapAtStart = 2
 
-// Step 5: the state directory, the lock, the record, renamed in whole.
+// Step 6: the state directory, the lock, the record, renamed in whole.
 func (j *Jail) makeState() error {
 	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)
 	if err != nil {

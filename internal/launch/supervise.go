@@ -11,7 +11,7 @@ import (
 	"github.com/jailer-project/jailer/limits"
 )
 
-// Step 12: stream, and watch the wall clock, the CPU clock, memory, output, the
+// Step 13: stream, and watch the wall clock, the CPU clock, memory, output, the
 // caller and its signals, until the main process has ended.
 func (c *command) supervise() error {
 	wall := boottime.NewTimer(c.plan.Limits.Timeout)
@@ -68,7 +68,7 @@ func (c *command) supervise() error {
 			c.stop(*c.j.endedBy())
 			closing = nil
 		case <-full:
-			c.stop(causeWorkspace)
+			c.full()
 			full = nil
 		case sig := <-c.o.Signals:
 			c.signal(sig)

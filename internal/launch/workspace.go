@@ -17,7 +17,8 @@ import (
 // A persistent workspace of a jail, and the watch over it.
 type persistent struct {
 	*workspace.Workspace
-	full chan struct{} // closed when its quota was exceeded
+	full chan struct{} // closed when its quota was exceeded, or can't be watched:
+	err  error         // the reason for that, set before
 	used atomic.Int64  // bytes, at the last look; -1 before the first
 	hard bool          // the kernel holds the quota
 }
@@ -43,6 +44,7 @@ func (j *Jail) openWorkspace() error {
 	}
 	o := workspace.Options{
 		Create: !want.ReadOnly, ReadOnly: want.ReadOnly, TokenHash: j.o.TokenHash,
+		Reap:   ReapHolder,
 		Holder: workspace.Holder{SessionID: j.o.ID, StateDir: dir.Path}.Self(),
 	}
 	if j.ids.owned {
@@ -51,16 +53,13 @@ func (j *Jail) openWorkspace() error {
 			return int(j.ids.uid), int(j.ids.gid), err
 		}
 	}
-	w, err := store.Acquire(name, o)
+	w, err := store.Acquire(j.ctx, name, o)
 	if err != nil {
 		return err
 	}
 	j.persistent = &persistent{Workspace: w, full: make(chan struct{})}
 	j.persistent.used.Store(-1)
 	j.later(j.closeWorkspace)
-	if err := j.reapPrevious(); err != nil {
-		return err
-	}
 	if j.ids.owned {
 		return j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID))
 	}
@@ -70,19 +69,16 @@ func (j *Jail) openWorkspace() error {
 // reapWait bounds the wait for the last processes of a holder that died.
 const reapWait = 10 * time.Second
 
-// reapPrevious makes sure that nothing of a holder's jail is left that died without
-// letting go: the lock goes with the launcher, its jail's processes a moment later.
-func (j *Jail) reapPrevious() error {
-	h := j.persistent.Previous
-	if h == nil || h.StateDir == "" {
-		return nil
+// ReapHolder ends what is left of the jail of a workspace's holder who died.
+func ReapHolder(ctx context.Context, h workspace.Holder) error {
+	if h.StateDir == "" {
+		return nil // it had no jail
 	}
 	dir, err := state.Open(h.StateDir, "")
-	if err != nil { // its record is gone with it; the kernel ended its jail with its launcher
-		j.log.Debug("the state directory of the workspace's last holder can't be used", "err", err)
-		return nil
+	if err != nil {
+		return nil // its record is gone with it; the kernel ended its jail with its launcher
 	}
-	ctx, cancel := context.WithTimeout(j.ctx, reapWait)
+	ctx, cancel := context.WithTimeout(ctx, reapWait)
 	defer cancel()
 	for {
 		l, found := dir.ReapOne(ctx, h.SessionID)
@@ -94,11 +90,10 @@ func (j *Jail) reapPrevious() error {
 		}
 		select {
 		case <-ctx.Done():
-			return &jailer.Error{
-				Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
-				Message: "what session " + h.SessionID + " left of its jail is still there, and may write to the workspace",
-				Hint:    "jailer gc says what holds it",
+			if l.Err != "" {
+				return errors.New(l.Err)
 			}
+			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -140,15 +135,16 @@ func (j *Jail) watchWorkspace() error {
 		over, err := w.Run(ctx)
 		switch {
 		case err != nil:
-			// What can't be watched is not held.
+			// What can't be watched is not held. That is no fault of the command's.
 			j.log.Error("the workspace can't be watched", "err", err)
+			j.persistent.err = err
 		case over == nil:
 			return
 		default:
 			j.log.Info("the workspace is over its quota", "why", over.Reason)
 		}
 		close(j.persistent.full)
-		if j.only == nil {
+		if j.only == nil && err == nil {
 			if err := j.Note(audit.Event{Type: audit.LimitExceeded, Data: audit.Exceeded{Limit: string(jailer.LimitWorkspace), Ended: true}}); err != nil {
 				j.log.Error("an event is lost", "err", err)
 			}
@@ -164,6 +160,24 @@ func (j *Jail) Full() <-chan struct{} {
 		return nil
 	}
 	return j.persistent.full
+}
+
+// FullReason is why a session ends for its workspace. To be asked when Full is closed.
+func (j *Jail) FullReason() audit.Reason {
+	if j.persistent.err != nil {
+		return audit.Failed
+	}
+	return audit.LimitHit
+}
+
+// full ends a command for the workspace.
+func (c *command) full() {
+	if err := c.j.persistent.err; err != nil {
+		c.fail(&jailer.Error{Code: jailer.CodeInternal, Op: "workspace.watch", Message: "the workspace's size can't be watched any more", Err: err})
+		c.stop(causeAborted)
+		return
+	}
+	c.stop(causeWorkspace)
 }
 
 // heldWorkspace says what holds the workspace's size; "" where there is nothing to hold.

@@ -192,3 +192,12 @@ func (w *Workspace) receiving(in io.Reader, f func(io.Reader) error) error {
 	defer pr.Close() // the copy ends, if its Reader does
 	return w.as(func() error { return f(pr) })
 }
+
+// Open opens a regular file for reading, or tells of a directory: then the file is nil.
+func (w *Workspace) Open(path string) (f *os.File, i files.Info, err error) {
+	err = w.as(func() error {
+		f, i, err = w.dir.Look(Relative(path))
+		return err
+	})
+	return f, i, err
+}

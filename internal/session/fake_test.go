@@ -65,6 +65,8 @@ func (f *fakeJail) Done() <-chan struct{} { return f.done }
 
 func (f *fakeJail) Full() <-chan struct{} { return f.full }
 
+func (f *fakeJail) FullReason() audit.Reason { return audit.LimitHit }
+
 func (f *fakeJail) Files() (launch.Files, error) { return f.files, nil }
 
 func (f *fakeJail) Note(e audit.Event) error {

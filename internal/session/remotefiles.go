@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
-	"github.com/jailer-project/jailer/internal/files"
 	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
 )
@@ -73,15 +72,4 @@ func unnoted(err error) error {
 		e.Hint = je.Hint
 	}
 	return &e
-}
-
-// FileError is an error of a file verb as one of ours.
-func FileError(err error) error {
-	f, ok := errors.AsType[*files.Error](err)
-	if !ok {
-		return err
-	}
-	return &jailer.Error{
-		Code: jailer.Code(f.Code), Op: f.Op, Path: f.Path, Message: f.Message, Retryable: f.Retryable, Err: f.Err,
-	}
 }

@@ -117,7 +117,7 @@ func (s *Server) wait() audit.Reason {
 		case <-s.o.Owner:
 			return audit.OwnerExited
 		case <-s.jail.Full():
-			return audit.LimitHit
+			return s.jail.FullReason()
 		case <-s.jail.Done(): // PID 1 was killed: nothing else ends it
 			return audit.Failed
 		}

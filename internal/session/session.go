@@ -27,6 +27,7 @@ type Jail interface {
 	Exec(context.Context, launch.Command) (*launch.Outcome, error)
 	Done() <-chan struct{}
 	Full() <-chan struct{}
+	FullReason() audit.Reason
 	Files() (launch.Files, error)
 	Note(audit.Event) error
 	Denied(*jailer.Error)

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
@@ -21,6 +22,10 @@ type Options struct {
 	TokenHash []byte // SHA-256; of a new one it becomes the token's
 	Holder    Holder
 
+	// Reap makes sure that nothing of a dead writer's jail is left: the lock goes with the
+	// launcher, the jail's last process a moment later. An error keeps the workspace busy.
+	Reap func(context.Context, Holder) error
+
 	// NewUID gives the id of a new workspace's files; nil: they are the caller's.
 	NewUID func() (uid, gid int, err error)
 }
@@ -30,13 +35,10 @@ type Workspace struct {
 	Name    Name
 	HostUID int // whose the files are
 	HostGID int
-	// Previous is a holder that died and left its mark: its jail may still be dying.
-	Previous *Holder
-
-	store    *Store
-	dir      string
-	lock     *os.File
-	readOnly bool
+	store   *Store
+	dir     string
+	lock    *os.File
+	mark    string // the file that names its holder
 }
 
 // attempts bounds how often a workspace is looked for that somebody makes or removes
@@ -46,9 +48,9 @@ const attempts = 20
 // Acquire takes a workspace, or says who has it; it never waits for that. The lock is
 // an flock(2) on a file of the workspace's: the kernel lets go of it when the holder
 // dies.
-func (s *Store) Acquire(n Name, o Options) (*Workspace, error) {
+func (s *Store) Acquire(ctx context.Context, n Name, o Options) (*Workspace, error) {
 	for range attempts {
-		w, err := s.tryAcquire(n, o)
+		w, err := s.tryAcquire(ctx, n, o)
 		if err == nil || !errors.Is(err, errAgain) {
 			return w, err
 		}
@@ -61,7 +63,7 @@ func (s *Store) Acquire(n Name, o Options) (*Workspace, error) {
 
 var errAgain = errors.New("changed meanwhile")
 
-func (s *Store) tryAcquire(n Name, o Options) (*Workspace, error) {
+func (s *Store) tryAcquire(ctx context.Context, n Name, o Options) (*Workspace, error) {
 	dir := s.dirOf(n)
 	if _, err := os.Lstat(dir); notThere(err) {
 		if !o.Create {
@@ -76,15 +78,12 @@ func (s *Store) tryAcquire(n Name, o Options) (*Workspace, error) {
 	} else if err != nil {
 		return nil, noData(err)
 	}
-	lock, err := takeLock(dir, o.ReadOnly)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, busy(n, dir)
-	}
+	lock, err := patientLock(n, dir, o.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Name: n, store: s, dir: dir, lock: lock, readOnly: o.ReadOnly}
-	if err := w.open(o); err != nil {
+	w := &Workspace{Name: n, store: s, dir: dir, lock: lock}
+	if err := w.open(ctx, o); err != nil {
 		lock.Close()
 		return nil, err
 	}
@@ -124,23 +123,28 @@ func takeLock(dir string, shared bool) (*os.File, error) {
 	return f, nil
 }
 
-// nameWait is how long a holder may take to say who he is.
+// nameWait is how long a holder may take to say who he is, and whoever only looks at a
+// workspace to let it go again.
 const nameWait = time.Second
 
-// busy names the holder. One who has just come may not have written his name yet, over
-// that of one who died.
-func busy(n Name, dir string) error {
-	e := &jailer.Error{
-		Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
-		Message: fmt.Sprintf("workspace %s is in use", n), Hint: "wait until it is free, or end that session",
-	}
+// patientLock takes the lock, or names the holder. One who has just come may not have
+// written his name yet.
+func patientLock(n Name, dir string, shared bool) (*os.File, error) {
 	for end := time.Now().Add(nameWait); ; time.Sleep(5 * time.Millisecond) {
-		if h := readHolder(dir); h != nil && h.lives() {
+		f, err := takeLock(dir, shared)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return f, err
+		}
+		e := &jailer.Error{
+			Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
+			Message: fmt.Sprintf("workspace %s is in use", n), Hint: "wait until it is free, or end that session",
+		}
+		if h := living(dir); h != nil {
 			e.Message += " by " + h.String()
-			return e
+			return nil, e
 		}
 		if time.Now().After(end) {
-			return e
+			return nil, e
 		}
 	}
 }
@@ -162,18 +166,19 @@ func (s *Store) create(n Name, o Options) (err error) {
 			os.RemoveAll(stage) // nobody else has been in it
 		}
 	}()
-	if err := os.Mkdir(filepath.Join(stage, filesDir), 0o755); err != nil {
-		return noData(err)
+	for d, mode := range map[string]os.FileMode{filesDir: 0o755, holdersDir: 0o700} {
+		if err := os.Mkdir(filepath.Join(stage, d), mode); err != nil {
+			return noData(err)
+		}
 	}
 	if o.NewUID != nil {
 		if err := os.Lchown(filepath.Join(stage, filesDir), uid, gid); err != nil {
 			return noData(err)
 		}
 	}
-	now := time.Now().UTC()
 	r := record{
 		V: recordVersion, Tenant: n.Tenant, Resource: n.Resource, Owner: os.Geteuid(), HostUID: uid, HostGID: gid,
-		CreatedAt: now, UsedAt: now, TokenSHA256: hex.EncodeToString(o.TokenHash),
+		CreatedAt: time.Now().UTC(), TokenSHA256: hex.EncodeToString(o.TokenHash),
 	}
 	if err := writeJSON(stage, recordFile, r); err != nil {
 		return noData(err)
@@ -193,24 +198,51 @@ func (s *Store) create(n Name, o Options) (err error) {
 	return err
 }
 
-// open looks whether the one who has the lock may have the workspace, and writes his
-// name.
-func (w *Workspace) open(o Options) error {
+// open looks whether the one who has the lock may have the workspace, ends what dead
+// holders have left, and writes his name.
+func (w *Workspace) open(ctx context.Context, o Options) error {
 	r, err := readRecord(w.dir)
 	if err != nil {
-		return &jailer.Error{Code: jailer.CodeInternal, Op: "workspace.acquire", Message: fmt.Sprintf("the record of workspace %s can't be used", w.Name), Err: err}
+		return &jailer.Error{
+			Code: jailer.CodeInternal, Op: "workspace.acquire", Message: fmt.Sprintf("the record of workspace %s can't be used", w.Name), Err: err,
+			Hint: "jailer workspace rm removes it with its files",
+		}
 	}
 	if err := r.permits(w.Name, o.TokenHash); err != nil {
 		return err
 	}
 	w.HostUID, w.HostGID = r.HostUID, r.HostGID
-	if h := readHolder(w.dir); h != nil && !h.ReadOnly {
-		w.Previous = h
+	if err := w.reap(ctx, o.Reap); err != nil {
+		return err
 	}
 	h := o.Holder
 	h.Since, h.ReadOnly = time.Now().UTC(), o.ReadOnly
-	if err := writeJSON(w.dir, holderFile, h); err != nil {
+	w.mark = random() + markEnd
+	if err := writeJSON(filepath.Join(w.dir, holdersDir), w.mark, h); err != nil {
 		return noData(err)
+	}
+	return nil
+}
+
+// reap ends what dead holders have left, and then takes their marks away. One whose
+// jail is still there keeps his.
+func (w *Workspace) reap(ctx context.Context, end func(context.Context, Holder) error) error {
+	for name, h := range marks(w.dir) {
+		if h.lives() {
+			continue // beside us, as a reader
+		}
+		if !h.ReadOnly && end != nil {
+			if err := end(ctx, *h); err != nil {
+				return &jailer.Error{
+					Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true, Err: err,
+					Message: fmt.Sprintf("what session %s left of its jail may still write to workspace %s", h.SessionID, w.Name),
+					Hint:    "jailer gc says what holds it",
+				}
+			}
+		}
+		if err := os.Remove(filepath.Join(w.dir, holdersDir, name)); err != nil && !notThere(err) {
+			return noData(err)
+		}
 	}
 	return nil
 }
@@ -251,16 +283,9 @@ func (w *Workspace) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "workspace"), nil
 }
 
-// Close lets go of the workspace.
+// Close lets go of the workspace. Its time of use is the lock's.
 func (w *Workspace) Close() error {
-	defer w.lock.Close()
-	r, err := readRecord(w.dir)
-	if err == nil {
-		r.UsedAt = time.Now().UTC()
-		err = writeJSON(w.dir, recordFile, r)
-	}
-	if !w.readOnly {
-		err = errors.Join(err, os.Remove(filepath.Join(w.dir, holderFile)))
-	}
-	return err
+	now := time.Now()
+	err := os.Chtimes(filepath.Join(w.dir, lockFile), now, now)
+	return errors.Join(err, os.Remove(filepath.Join(w.dir, holdersDir, w.mark)), w.lock.Close())
 }

@@ -24,11 +24,10 @@ type record struct {
 	HostUID     int       `json:"hostUid"` // of the files
 	HostGID     int       `json:"hostGid"`
 	CreatedAt   time.Time `json:"createdAt"`
-	UsedAt      time.Time `json:"usedAt"`                // when it was last let go
 	TokenSHA256 string    `json:"tokenSha256,omitempty"` // hex
 }
 
-// A Holder is who has a workspace, or had it and didn't say that he let it go.
+// A Holder is who has a workspace, or had it and died. Each has a file of his own.
 type Holder struct {
 	SessionID string    `json:"sessionId"`
 	StateDir  string    `json:"stateDir"`
@@ -41,12 +40,16 @@ type Holder struct {
 
 const (
 	recordFile    = "record.json"
-	holderFile    = "holder.json"
+	holdersDir    = "holders"
+	markEnd       = ".json"
 	lockFile      = "lock"
 	filesDir      = "files"
 	recordVersion = 1
 	recordLimit   = 64 << 10 // more, in bytes, than any is
 )
+
+// tempPrefix begins the names of files that have none yet.
+const tempPrefix = ".tmp-"
 
 // writeJSON replaces a file of a directory, whole.
 func writeJSON(dir, name string, v any) error {
@@ -54,12 +57,15 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	fresh := filepath.Join(dir, name+"."+random())
+	fresh := filepath.Join(dir, tempPrefix+random())
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync() // renamed before its content, it would be empty after a power cut
+	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(fresh, filepath.Join(dir, name))
@@ -95,13 +101,27 @@ func readRecord(dir string) (*record, error) {
 	return r, nil
 }
 
-// readHolder gives nil where nobody is named.
-func readHolder(dir string) *Holder {
-	h := new(Holder)
-	if readJSON(dir, holderFile, h) != nil || h.SessionID == "" {
-		return nil
+// marks gives the holders that are named, by the names of their files.
+func marks(dir string) map[string]*Holder {
+	all := map[string]*Holder{}
+	names, _ := os.ReadDir(filepath.Join(dir, holdersDir))
+	for _, n := range names {
+		h := new(Holder)
+		if strings.HasSuffix(n.Name(), markEnd) && readJSON(filepath.Join(dir, holdersDir), n.Name(), h) == nil && h.SessionID != "" {
+			all[n.Name()] = h
+		}
 	}
-	return h
+	return all
+}
+
+// living is a holder who lives, nil where none is named.
+func living(dir string) *Holder {
+	for _, h := range marks(dir) {
+		if h.lives() {
+			return h
+		}
+	}
+	return nil
 }
 
 // Self fills in what tells this process from one that gets its number later.

@@ -61,29 +61,49 @@ func (s *Store) look(dir string) (Info, bool) {
 	}
 	i := Info{
 		Name: Name{r.Tenant, r.Resource}, Owner: r.Owner, HostUID: r.HostUID,
-		CreatedAt: r.CreatedAt, UsedAt: r.UsedAt, Token: r.TokenSHA256 != "",
+		CreatedAt: r.CreatedAt, UsedAt: usedAt(dir, r), Token: r.TokenSHA256 != "",
 	}
-	lock, err := takeLock(dir, false)
+	// For reading: who comes meanwhile tries again until nobody is in his way.
+	lock, err := takeLock(dir, true)
 	if err == nil {
 		lock.Close()
-		return i, true
 	}
-	if i.Busy = errors.Is(err, unix.EWOULDBLOCK); i.Busy {
-		if h := readHolder(dir); h != nil && h.lives() {
-			i.Holder = h
-		}
-	}
+	i.Holder = living(dir)
+	i.Busy = errors.Is(err, unix.EWOULDBLOCK) || i.Holder != nil
 	return i, true
+}
+
+// usedAt is when a workspace was last let go.
+func usedAt(dir string, r *record) time.Time {
+	st, err := os.Lstat(filepath.Join(dir, lockFile))
+	if err != nil {
+		return r.CreatedAt
+	}
+	return st.ModTime().UTC()
 }
 
 // Remove removes a workspace with all that is in it, unless somebody has it. It is out
 // of the way at once; if the rest is interrupted the next collection does it.
-func (s *Store) Remove(ctx context.Context, n Name, token []byte) error {
-	w, err := s.Acquire(n, Options{TokenHash: token, Holder: Holder{SessionID: "workspace-rm"}.Self()})
+func (s *Store) Remove(ctx context.Context, n Name, token []byte, reap func(context.Context, Holder) error) error {
+	dir := s.dirOf(n)
+	if _, err := readRecord(dir); err != nil && !notThere(err) {
+		return s.removeDamaged(ctx, n, dir)
+	}
+	w, err := s.Acquire(ctx, n, Options{TokenHash: token, Holder: Holder{SessionID: "workspace-rm"}.Self(), Reap: reap})
 	if err != nil {
 		return err
 	}
 	return w.remove(ctx)
+}
+
+// removeDamaged removes one whose record says nothing, and so asks for no token. The
+// store is this user's alone in any case.
+func (s *Store) removeDamaged(ctx context.Context, n Name, dir string) error {
+	lock, err := patientLock(n, dir, false)
+	if err != nil {
+		return err
+	}
+	return (&Workspace{Name: n, store: s, dir: dir, lock: lock}).remove(ctx)
 }
 
 // remove is called with the lock held for writing.
@@ -117,7 +137,7 @@ func (s *Store) burn(ctx context.Context, name string) error {
 // Prune removes the workspaces that nobody has and that were not used for as long as
 // retention, 0 for none of them, and what removals and creations have left that were
 // interrupted. With dryRun it says what it would remove.
-func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool) (removed []Info, err error) {
+func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool, reap func(context.Context, Holder) error) (removed []Info, err error) {
 	all, err := s.List()
 	if err != nil {
 		return nil, err
@@ -129,7 +149,7 @@ func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool)
 			continue
 		}
 		if !dryRun {
-			gone, err := s.pruneOne(ctx, i.Name, retention)
+			gone, err := s.pruneOne(ctx, i.Name, retention, reap)
 			if !gone && err == nil {
 				continue // used meanwhile
 			}
@@ -143,18 +163,23 @@ func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool)
 	return removed, s.sweep(ctx)
 }
 
-func (s *Store) pruneOne(ctx context.Context, n Name, retention time.Duration) (gone bool, err error) {
+func (s *Store) pruneOne(ctx context.Context, n Name, retention time.Duration, reap func(context.Context, Holder) error) (gone bool, err error) {
 	dir := s.dirOf(n)
 	lock, err := takeLock(dir, false)
 	if err != nil {
 		return false, nil
 	}
 	r, err := readRecord(dir)
-	if err != nil || time.Since(r.UsedAt) < retention {
+	if err != nil || time.Since(usedAt(dir, r)) < retention {
 		lock.Close()
 		return false, nil
 	}
-	return true, (&Workspace{Name: n, store: s, dir: dir, lock: lock, HostUID: r.HostUID}).remove(ctx)
+	w := &Workspace{Name: n, store: s, dir: dir, lock: lock, HostUID: r.HostUID}
+	if err := w.reap(ctx, reap); err != nil {
+		lock.Close()
+		return false, err
+	}
+	return true, w.remove(ctx)
 }
 
 // stageTime is much more than a maker needs between making a directory and naming it.
@@ -179,11 +204,27 @@ func (s *Store) sweep(ctx context.Context) error {
 		if st, err := os.Lstat(p); strings.HasPrefix(d.Name(), stagePrefix) && err == nil && time.Since(st.ModTime()) > stageTime {
 			errs = append(errs, os.RemoveAll(p)) // no jail has been in it
 		}
+		for _, in := range []string{p, filepath.Join(p, holdersDir)} {
+			errs = append(errs, sweepTemp(in))
+		}
 	}
 	return errors.Join(append(errs, s.sweepUIDs())...)
 }
 
-// sweepUIDs frees the ids of workspaces that are no more.
+// sweepTemp removes files that were never named.
+func sweepTemp(dir string) error {
+	var errs []error
+	names, _ := os.ReadDir(dir)
+	for _, d := range names {
+		if i, err := d.Info(); strings.HasPrefix(d.Name(), tempPrefix) && err == nil && time.Since(i.ModTime()) > stageTime {
+			errs = append(errs, os.Remove(filepath.Join(dir, d.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweepUIDs frees the ids of this store's workspaces that are no more. Those of another
+// store are left: it may lie on a disk that is not mounted.
 func (s *Store) sweepUIDs() error {
 	ids, err := os.ReadDir(s.uids)
 	if err != nil {
@@ -199,7 +240,13 @@ func (s *Store) sweepUIDs() error {
 		if err != nil || rerr != nil || serr != nil || time.Since(st.ModTime()) < stageTime {
 			continue
 		}
-		r, err := readRecord(string(b))
+		if len(b) > 0 && filepath.Dir(string(b)) != filepath.Join(s.path, workspaces) {
+			continue
+		}
+		r, err := &record{}, error(os.ErrNotExist) // a marker that was never written
+		if len(b) > 0 {
+			r, err = readRecord(string(b))
+		}
 		if notThere(err) || err == nil && r.HostUID != uid {
 			s.free(uid, string(b))
 		}

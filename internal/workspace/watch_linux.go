@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -67,9 +68,11 @@ func DefaultMinFree(size int64) int64 { return min(size/20, 1<<30) }
 // How far it may be exceeded: by what can be written in a tick, or, in a tree of very many
 // files, in five times the time that a walk over it takes. The file system's own count of
 // what is free is looked at each tick, and a walk follows as soon as that could have
-// brought the workspace to its quota. What the watch can't see, open files on their way
-// through a socket and the parts of a nameless file that are not mapped, is bounded by
-// MinFree.
+// brought the workspace to its quota. Where others free space on that file system
+// meanwhile, or it doesn't count its inodes (btrfs), that is seen by the next walk, a
+// second later. What the watch can't see, open files on their way through a socket, the
+// parts of a nameless file that are not mapped, and on btrfs all that is only mapped, is
+// bounded by MinFree.
 func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 	var fs unix.Statfs_t
 	if err := statfs(w.Dir, &fs); err != nil {
@@ -157,13 +160,21 @@ func (w *Watch) measure(ctx context.Context, known map[uint64]int64) (u Usage, e
 	if serr := unix.Fstat(int(w.Dir.Fd()), &st); serr != nil {
 		return u, serr
 	}
-	n := nameless{dev: st.Dev, known: known, seen: map[uint64]int64{}}
-	for _, pid := range inNamespace(w.PID1) {
+	n := nameless{dev: st.Dev, known: maps.Clone(known), seen: map[uint64]int64{}}
+	clear(known) // what is gone would pile up
+	pids, perr := inNamespace(w.PID1)
+	if perr != nil {
+		return u, perr
+	}
+	for _, pid := range pids {
 		if ctx.Err() != nil {
 			break
 		}
-		n.look(pid)
+		if lerr := n.look(pid); lerr != nil {
+			return u, lerr
+		}
 	}
+	maps.Copy(known, n.seen)
 	for _, b := range n.seen {
 		u.Bytes += b
 		u.Inodes++
@@ -178,11 +189,32 @@ type nameless struct {
 	seen  map[uint64]int64
 }
 
-func (n *nameless) look(pid int) {
+// look looks at a process, each thread of it by itself: one can have descriptors of its
+// own (clone(2) without CLONE_FILES). One that has ended is no error, and one that can't
+// be looked at is another user's; that this process has no descriptor left is.
+func (n *nameless) look(pid int) error {
 	dir := "/proc/" + strconv.Itoa(pid)
+	threads, err := os.ReadDir(dir + "/task")
+	if lacking(err) {
+		return err
+	}
+	for _, t := range threads {
+		if err := n.descriptors(dir + "/task/" + t.Name()); lacking(err) {
+			return err
+		}
+	}
+	return n.maps(dir)
+}
+
+// lacking tells what this process lacks from what the other one is.
+func lacking(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+func (n *nameless) descriptors(dir string) error {
 	fds, err := os.ReadDir(dir + "/fd")
 	if err != nil {
-		return // it has ended
+		return err
 	}
 	for _, fd := range fds {
 		var st unix.Stat_t
@@ -191,17 +223,16 @@ func (n *nameless) look(pid int) {
 			continue
 		}
 		n.seen[st.Ino] = st.Blocks * 512
-		n.known[st.Ino] = st.Blocks * 512
 	}
-	n.maps(dir)
+	return nil
 }
 
 // maps looks for those that are only mapped (proc_pid_maps(5)): of them the kernel tells
 // the inode and the mapped part, and what was known of their size while they were open.
-func (n *nameless) maps(dir string) {
+func (n *nameless) maps(dir string) error {
 	b, err := os.ReadFile(dir + "/maps")
-	if err != nil {
-		return
+	if lacking(err) {
+		return err
 	}
 	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		if !bytes.HasSuffix(line, []byte(" (deleted)")) {
@@ -223,23 +254,30 @@ func (n *nameless) maps(dir string) {
 		}
 		n.seen[ino] = max(n.seen[ino], n.known[ino], int64(z-a))
 	}
+	return nil
 }
 
 // inNamespace gives the processes of a jail, which are those of its pid namespace.
-func inNamespace(pid1 int) []int {
+func inNamespace(pid1 int) ([]int, error) {
 	if pid1 <= 0 {
-		return nil
+		return nil, nil
 	}
 	own, err := os.Readlink("/proc/" + strconv.Itoa(pid1) + "/ns/pid")
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return nil, nil // it has ended, and all others with it
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	d, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1)
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
 	var pids []int
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
@@ -250,5 +288,5 @@ func inNamespace(pid1 int) []int {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, nil
 }

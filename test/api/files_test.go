@@ -1,0 +1,128 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jailer-project/jailer"
+)
+
+// The files of a session are an fs.FS, and can be written.
+func TestFS(t *testing.T) {
+	s, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	f := s.FS(t.Context())
+	if err := errors.Join(
+		f.MkdirAll("a/b", 0o755), f.WriteFile("a/b/c.txt", []byte("hello\n"), 0o640), f.Mkdir("empty", 0o700), f.WriteFile("top", nil, 0o644),
+	); err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Exec(t.Context(), sh("stat -c '%a %u' a/b/c.txt; cat a/b/c.txt"), jailer.IO{})
+	if err != nil || *res.Stdout != "640 1000\nhello\n" {
+		t.Fatalf("%+v %v", res, err)
+	}
+	if err := fstest.TestFS(f, "a/b/c.txt", "empty", "top"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Exec(t.Context(), sh("ln -s /etc/passwd link; ln -s a/b/c.txt inside; mkfifo fifo; seq 1000 > n"), jailer.IO{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{"none": fs.ErrNotExist, "link": fs.ErrInvalid, "../x": fs.ErrInvalid, "/etc": fs.ErrInvalid, "fifo": nil} {
+		b, err := f.ReadFile(name)
+		if err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %q %v, want %v", name, b, err, want)
+		}
+	}
+	if b, err := f.ReadFile("inside"); err != nil || string(b) != "hello\n" {
+		t.Errorf("%q %v", b, err)
+	}
+	if i, err := f.Lstat("link"); err != nil || i.Type != "link" || i.Target != "/etc/passwd" {
+		t.Errorf("%+v %v", i, err)
+	}
+	p, err := f.Page("n", jailer.PageOptions{Line: 500, Lines: 2})
+	if err != nil || string(p.Data) != "500\n501\n" || p.Cursor == "" {
+		t.Errorf("%+v %v", p, err)
+	}
+	l, err := f.List(".", "", 2)
+	if err != nil || len(l.Entries) != 2 || l.Cursor == "" {
+		t.Errorf("%+v %v", l, err)
+	}
+	if _, err := f.Put("big", strings.NewReader(strings.Repeat("x", 100)), jailer.PutOptions{Mode: 0o644, Max: 99}); !is(err, jailer.CodeFileTooLarge) {
+		t.Error(err)
+	}
+	if err := errors.Join(f.Remove("top"), f.RemoveAll("a")); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.Stat("a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// A tar out of one session and into another.
+func TestExportImport(t *testing.T) {
+	a, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	b, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	if _, err := a.Exec(t.Context(), sh("mkdir d; echo x > d/f; ln -s /etc/passwd d/l"), jailer.IO{}); err != nil {
+		t.Fatal(err)
+	}
+	var tar bytes.Buffer
+	m, err := a.Export(t.Context(), &tar, "d")
+	if err != nil || len(m.Files) != 1 || len(m.Skipped) != 1 {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if m, err = b.Import(t.Context(), &tar); err != nil || len(m.Files) != 1 {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if got, err := b.FS(t.Context()).ReadFile("d/f"); err != nil || string(got) != "x\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := a.Export(t.Context(), &tar, "none"); !is(err, jailer.CodeNotFound) {
+		t.Error(err)
+	}
+	if _, err := b.Import(t.Context(), strings.NewReader("no tar")); !is(err, jailer.CodeInvalidRequest) {
+		t.Error(err)
+	}
+}
+
+// A token, a narrowed session.
+func TestToken(t *testing.T) {
+	c, _ := client(t)
+	mine, other := *c, *c
+	mine.Token, other.Token = []byte("0123456789abcdef"), []byte("0123456789abcdeg")
+	s, err := mine.Create(t.Context(), jailer.Request{Capabilities: []string{"exec", "fs.read"}}, jailer.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Exec(t.Context(), sh("echo x > f"), jailer.IO{}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.FS(t.Context()).ReadFile("f"); err != nil || string(b) != "x\n" {
+		t.Errorf("%q %v", b, err)
+	}
+	if err := s.FS(t.Context()).WriteFile("f", nil, 0o644); !is(err, jailer.CodePolicyDenied) {
+		t.Error(err)
+	}
+	for _, stranger := range []*jailer.Client{c, &other} {
+		if _, err := stranger.Open(t.Context(), s.ID); !is(err, jailer.CodeUnauthorized) {
+			t.Error(err)
+		}
+	}
+	if again, err := mine.Open(t.Context(), s.ID); err != nil {
+		t.Error(err)
+	} else if _, err := again.Exec(t.Context(), sh("true"), jailer.IO{}); err != nil {
+		t.Error(err)
+	}
+	short := *c
+	short.Token = []byte("short")
+	if _, err := short.Create(t.Context(), jailer.Request{}, jailer.SessionOptions{}); !is(err, jailer.CodeInvalidRequest) {
+		t.Error(err)
+	}
+	res, err := mine.Run(t.Context(), sh("echo ran"), jailer.IO{})
+	if err != nil || *res.Stdout != "ran\n" {
+		t.Errorf("%+v %v", res, err)
+	}
+}

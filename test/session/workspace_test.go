@@ -1,0 +1,292 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
+)
+
+// data is the flag for a data directory of the test's own, whose workspaces are removed
+// at its end: root's have host ids that are noted elsewhere.
+func data(t testing.TB, c *jail.Caller) string {
+	t.Helper()
+	dir := filepath.Join(c.Home, "data")
+	t.Cleanup(func() {
+		for _, w := range workspaces(t, c, dir) {
+			o := do(t, c, "workspace", "rm", w.Name, "--data-dir", dir)
+			if o.Code != 0 && !strings.Contains(o.Stderr, "token") {
+				t.Error(o)
+			}
+		}
+	})
+	return dir
+}
+
+type workspace struct {
+	Name   string
+	Busy   bool
+	Token  bool
+	Holder *struct{ SessionID string }
+}
+
+func workspaces(t testing.TB, c *jail.Caller, dir string) (all []workspace) {
+	t.Helper()
+	o := do(t, c, "workspace", "list", "--json", "--data-dir", dir)
+	if o.Code != 0 || json.Unmarshal([]byte(o.Stdout), &all) != nil {
+		t.Fatal(o)
+	}
+	return all
+}
+
+// A workspace outlives its jails, and a run as well as a session has it.
+func TestWorkspace(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		flags := []string{"--workspace", "acme/site", "--data-dir", dir}
+		o := c.Run(t, jail.Job{Flags: flags, Sh: "id -u; pwd; echo one >> log; ls -n | tail -n 1 | cut -d' ' -f3"})
+		o.Said(t, "1000\n/workspace\n1000\n")
+		if o.Result.Isolation.Limits["workspace"] != "watch" || o.Result.Tenant != "acme" {
+			t.Errorf("%+v", o.Result)
+		}
+		create(t, c, "has", flags...)
+		in(t, c, "has", jail.Job{Sh: "echo two >> log; cat log"}).Said(t, "one\ntwo\n")
+		if o := ok(t, fs(t, c, "", "cat", "has", "log")); o.Stdout != "one\ntwo\n" {
+			t.Errorf("%q", o.Stdout)
+		}
+		for _, w := range workspaces(t, c, dir) {
+			if w.Name != "acme/site" || !w.Busy || w.Holder == nil || w.Holder.SessionID != "has" {
+				t.Errorf("%+v", w)
+			}
+		}
+		busy := c.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}})
+		if busy.Code != 125 || busy.Err == nil || busy.Err.Code != jailer.CodeWorkspaceBusy || !busy.Err.Retryable || !strings.Contains(busy.Err.Message, "session has ") {
+			t.Errorf("%s", busy)
+		}
+		fails(t, do(t, c, "workspace", "rm", "acme/site", "--data-dir", dir), 1, "in use by session has")
+		ok(t, do(t, c, "delete", "has"))
+		c.Run(t, jail.Job{Flags: flags, Sh: "cat log"}).Said(t, "one\ntwo\n")
+		c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/other", "--data-dir", dir}, Sh: "ls -A"}).Said(t, "")
+		ok(t, do(t, c, "workspace", "rm", "acme/site", "--data-dir", dir))
+		fails(t, do(t, c, "workspace", "rm", "acme/site", "--data-dir", dir), 1, "no workspace")
+		if w := workspaces(t, c, dir); len(w) != 1 || w[0].Name != "acme/other" || w[0].Busy {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+// Names that could be another's, or a path.
+func TestWorkspaceNames(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		for _, name := range []string{
+			"a", "/", "a/", "/b", "a/b/c", "../a", "a/..", "A/b", "a/B", "a/b ", "a/\u0430", "\u0430/b", "a/b\n", "a/.b", "a.b/c", strings.Repeat("x", 150) + "/" + strings.Repeat("y", 150),
+		} {
+			o := c.Run(t, jail.Job{Flags: []string{"--workspace", name, "--data-dir", filepath.Join(c.Home, "none")}, Argv: []string{"true"}})
+			if o.Code != 125 || o.Err == nil || o.Err.Code != jailer.CodeInvalidRequest {
+				t.Errorf("%q: %s", name, o)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(c.Home, "none")); err == nil {
+			t.Error("a directory was made for a name that is none")
+		}
+	})
+}
+
+// Of two that want one workspace one has it, and the other is told who. Whose holder is
+// killed is free at once, and nothing of the jail before writes any more.
+func TestTwoWriters(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		run := func(id, sh string) *jail.Outcome {
+			return c.Run(t, jail.Job{Flags: []string{"--id", id, "--workspace", "acme/one", "--data-dir", dir}, Sh: sh})
+		}
+		run("first", "true").Exited(t, 0)
+		for n := range need.Times(30) {
+			var out [2]*jail.Outcome
+			var both sync.WaitGroup
+			for i := range out {
+				both.Go(func() { out[i] = run(fmt.Sprintf("w%d-%d", n, i), "mkdir mine && sleep 0.3 && rmdir mine") })
+			}
+			both.Wait()
+			won := 0
+			for i, o := range out {
+				switch {
+				case o.Code == 0:
+					won++
+				case o.Err == nil || o.Err.Code != jailer.CodeWorkspaceBusy || !strings.Contains(o.Err.Message, fmt.Sprintf("session w%d-%d ", n, 1-i)):
+					t.Errorf("%s", o)
+				}
+			}
+			if won == 0 {
+				t.Errorf("nobody had it: %s\n%s", out[0], out[1])
+			}
+		}
+		for n := range need.Times(10) {
+			id := fmt.Sprint("dies", n)
+			create(t, c, id, "--workspace", "acme/one", "--data-dir", dir)
+			background(t, c, "exec", id, "--", "sh", "-c", "while :; do date +%s%N > beat; done")
+			running(t, c, id, 1)
+			if err := syscall.Kill(supervisor(t, c, id), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			o := run(fmt.Sprint("heir", n), "cat beat > a; sleep 0.1; cat beat > b; cmp a b")
+			if o.Code != 0 {
+				t.Errorf("the jail before still writes, or it is not free: %s", o)
+			}
+		}
+	})
+}
+
+// Past the quota by data, by files, by one that has no name: ended, and the host's disk
+// has little more than was allowed.
+func TestWorkspaceQuota(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		for name, sh := range map[string]string{
+			"data":         `i=0; while :; do head -c 4M /dev/zero > f$i || exit 9; i=$((i+1)); done`,
+			"many writers": `for w in 0 1 2 3 4 5 6 7; do (i=0; while :; do head -c 1M /dev/zero > f$w-$i; i=$((i+1)); done) & done; wait`,
+			"files": `mkdir d; cd d; python3 -c 'import itertools
+for i in itertools.count(): open(str(i), "w")'`,
+			"no name": `exec 3> f; exec 4> g; exec 5> h; rm f g h; while :; do head -c 1M /dev/zero >&3; head -c 1M /dev/zero >&4; head -c 1M /dev/zero >&5; done`,
+			"hidden":  `mkdir -m 300 shut; cd shut; i=0; while :; do head -c 4M /dev/zero > f$i; i=$((i+1)); done`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				request := fmt.Sprintf(`{"argv":["sh","-c",%q],"workspace":"acme/%s","limits":{"workspaceBytes":33554432,"workspaceInodes":1000,"timeoutMs":%d}}`,
+					sh, strings.ReplaceAll(name, " ", "-"), need.Time(20*time.Second).Milliseconds())
+				var before, after syscall.Statfs_t
+				_ = syscall.Statfs(c.Home, &before)
+				o := c.Do(t, jail.Job{Input: request}, "run", "--json", "--data-dir", dir, "--request", "-")
+				_ = syscall.Statfs(c.Home, &after)
+				r := o.Ended(t, jailer.StatusSignaled, jailer.LimitWorkspace, 137)
+				if r.Signal == nil || *r.Signal != "SIGKILL" || r.ExitCode != nil || fmt.Sprint(r.LimitsHit) != "[workspace]" {
+					t.Errorf("%s", o)
+				}
+				used := *r.Usage.WorkspaceBytes
+				t.Logf("%d bytes at the end, of 32 MiB allowed", used)
+				if used > 33554432+need.Time(200<<20).Nanoseconds() {
+					t.Errorf("%d bytes", used)
+				}
+			})
+		}
+		// And in a session, which ends with it.
+		f := c.File(t, "request", `{"workspace":"acme/all","limits":{"workspaceBytes":16777216}}`)
+		create(t, c, "full", "--request", f, "--data-dir", dir)
+		in(t, c, "full", jail.Job{Sh: `i=0; while :; do head -c 4M /dev/zero > f$i; i=$((i+1)); done`}).Ended(t, jailer.StatusSignaled, jailer.LimitWorkspace, 137)
+		gone(t, c, "full", time.Now(), 0)
+		destroyed(t, c, "full", "limit")
+	})
+}
+
+// A workspace's token is asked for when it is opened again, and another tenant's is
+// none.
+func TestWorkspaceToken(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		right, wrong := c.File(t, "token", "0123456789abcdef\n"), c.File(t, "guess", "0123456789abcdeg\n")
+		for _, f := range []string{right, wrong} {
+			if err := os.Chmod(f, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		flags := []string{"--workspace", "acme/locked", "--data-dir", dir}
+		c.Run(t, jail.Job{Flags: append(flags, "--token-file", right), Sh: "echo mine > f"}).Exited(t, 0)
+		for _, more := range [][]string{nil, {"--token-file", wrong}} {
+			o := c.Run(t, jail.Job{Flags: append(flags, more...), Argv: []string{"cat", "f"}})
+			if o.Code != 126 || o.Err == nil || o.Err.Code != jailer.CodeUnauthorized || strings.Contains(o.Stdout, "mine") {
+				t.Errorf("%s", o)
+			}
+			fails(t, do(t, c, append([]string{"workspace", "rm", "acme/locked", "--data-dir", dir}, more...)...), 1, "token")
+		}
+		denied := 0
+		for _, e := range c.Events(t, "--type", "policy.denied") {
+			if e.Data["code"] == "unauthorized" {
+				denied++
+			}
+		}
+		if denied != 2 {
+			t.Errorf("%d refusals in the event log", denied)
+		}
+		c.Run(t, jail.Job{Flags: append(flags, "--token-file", right), Argv: []string{"cat", "f"}}).Said(t, "mine\n")
+		ok(t, do(t, c, "workspace", "rm", "acme/locked", "--data-dir", dir, "--token-file", right))
+	})
+}
+
+// Where the policy says so it is only read, by many at once.
+func TestWorkspaceReadOnly(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/ro", "--data-dir", dir}, Sh: "echo there > f"}).Exited(t, 0)
+		r := c.WithPolicy(t, "ro.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nworkspace = { access = \"read\" }\nrequire = [\"workspace\"]\n")
+		flags := []string{"--workspace", "acme/ro", "--data-dir", dir}
+		create(t, r, "reader", flags...)
+		o := r.Run(t, jail.Job{Flags: flags, Sh: "cat f; echo x > f || echo refused"})
+		o.Said(t, "there\nrefused\n")
+		if _, there := o.Result.Isolation.Limits["workspace"]; there {
+			t.Errorf("%+v", o.Result.Isolation)
+		}
+		if o := c.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}}); o.Err == nil || o.Err.Code != jailer.CodeWorkspaceBusy {
+			t.Errorf("a writer beside a reader: %s", o)
+		}
+		if o := r.Run(t, jail.Job{Flags: []string{"--workspace", "acme/none", "--data-dir", dir}, Argv: []string{"true"}}); o.Err == nil || o.Err.Code != jailer.CodeWorkspaceNotFound {
+			t.Errorf("%s", o)
+		}
+		n := c.WithPolicy(t, "no.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nworkspace = { access = \"none\" }\n")
+		if o := n.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}}); o.Code != 126 {
+			t.Errorf("%s", o)
+		}
+		h := c.WithPolicy(t, "hard.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nrequire = [\"workspace\"]\n")
+		if o := h.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}}); o.Code != 125 || o.Err.Reason != "require.workspace" {
+			t.Errorf("a watch is not what require asks for: %s", o)
+		}
+		ok(t, do(t, c, "delete", "reader"))
+	})
+}
+
+// Prune removes what was not used for long, and what nobody has alone.
+func TestWorkspacePrune(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		dir := data(t, c)
+		for _, n := range []string{"old", "new", "held"} {
+			c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/" + n, "--data-dir", dir}, Sh: "mkdir -m 0 shut; echo x > f"}).Exited(t, 0)
+		}
+		create(t, c, "holder", "--workspace", "acme/held", "--data-dir", dir)
+		locks, err := filepath.Glob(filepath.Join(dir, "workspaces", "*", "lock"))
+		if err != nil || len(locks) != 3 {
+			t.Fatal(locks, err)
+		}
+		long := time.Now().Add(-100 * time.Hour)
+		for _, l := range locks {
+			b, err := os.ReadFile(filepath.Join(filepath.Dir(l), "record.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(b), `"new"`) {
+				if err := os.Chtimes(l, long, long); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, dry := range []bool{true, false} {
+			args := []string{"workspace", "prune", "--older-than", "99h", "--data-dir", dir}
+			if dry {
+				args = append(args, "--dry-run")
+			}
+			if o := ok(t, do(t, c, args...)); !strings.Contains(o.Stdout, "acme/old ") || strings.Contains(o.Stdout, "acme/new") || strings.Contains(o.Stdout, "acme/held") {
+				t.Errorf("%s", o)
+			}
+			if n := len(workspaces(t, c, dir)); dry != (n == 3) {
+				t.Errorf("%d left", n)
+			}
+		}
+		ok(t, do(t, c, "delete", "holder"))
+	})
+}
