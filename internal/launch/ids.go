@@ -63,27 +63,33 @@ func (j *Jail) chooseIDs() error {
 // whole host, wherever --state-dir keeps the rest: two directories must not
 // hand out one id.
 func (j *Jail) takeUID(store *workspace.Store) error {
-	return j.lockUID(j.plan.UIDRange[0], j.plan.UIDRange[1], store.Reserved)
+	return j.lockUID(func(dir *state.Dir) (*state.UID, error) {
+		return dir.TakeUID(j.plan.UIDRange[0], j.plan.UIDRange[1], store.Reserved)
+	})
 }
 
 // takeThisUID holds the one that files have already, unless a new workspace of theirs
-// has just been given one.
-func (j *Jail) takeThisUID(uid, gid uint32) error {
-	if !j.idTaken {
-		if err := j.lockUID(uid, uid, nil); err != nil {
-			return err
-		}
+// has just been given one. Those who only read them share it.
+func (j *Jail) takeThisUID(uid, gid uint32, shared bool) error {
+	if j.idTaken {
+		return nil
 	}
-	j.ids.uid, j.ids.gid = uid, gid
-	return nil
+	err := j.lockUID(func(dir *state.Dir) (*state.UID, error) {
+		if shared {
+			return dir.ShareUID(uid)
+		}
+		return dir.TakeUID(uid, uid, nil)
+	})
+	j.ids.gid = gid
+	return err
 }
 
-func (j *Jail) lockUID(lo, hi uint32, skip func(uint32) bool) error {
+func (j *Jail) lockUID(take func(*state.Dir) (*state.UID, error)) error {
 	dir, err := state.Open("", "")
 	if err != nil {
 		return noState(err)
 	}
-	uid, err := dir.TakeUID(lo, hi, skip)
+	uid, err := take(dir)
 	if errors.Is(err, state.ErrNoUID) {
 		return &jailer.Error{
 			Code: jailer.CodeSessionLimit, Retryable: true, Err: err,

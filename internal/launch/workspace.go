@@ -61,7 +61,7 @@ func (j *Jail) openWorkspace() error {
 	j.persistent.used.Store(-1)
 	j.later(j.closeWorkspace)
 	if j.ids.owned {
-		return j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID))
+		return j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID), want.ReadOnly)
 	}
 	return nil
 }

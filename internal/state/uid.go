@@ -60,5 +60,23 @@ func (d *Dir) TakeUID(lo, hi uint32, skip func(uint32) bool) (*UID, error) {
 	return nil, ErrNoUID
 }
 
+// ShareUID locks an id beside others who share it: jails that read the files of one
+// owner. While one holds it TakeUID gives it to nobody.
+func (d *Dir) ShareUID(id uint32) (*UID, error) {
+	f, err := os.OpenFile(filepath.Join(d.Path, ".uids"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	lk := unix.Flock_t{Type: unix.F_RDLCK, Whence: 0, Start: int64(id), Len: 1}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lk); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			return nil, ErrNoUID
+		}
+		return nil, fmt.Errorf("lock uid %d: %w", id, err)
+	}
+	return &UID{ID: id, lock: f}, nil
+}
+
 // Release gives the id back.
 func (u *UID) Release() error { return u.lock.Close() }

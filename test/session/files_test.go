@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +18,8 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-// fs runs a file verb, with input.
-func fs(t testing.TB, c *jail.Caller, input string, args ...string) *jail.Outcome {
+// fsVerb runs a file verb, with input.
+func fsVerb(t testing.TB, c *jail.Caller, input string, args ...string) *jail.Outcome {
 	t.Helper()
 	return c.Do(t, jail.Job{Raw: true, Input: input}, append([]string{"fs"}, args...)...)
 }
@@ -28,36 +29,36 @@ func fs(t testing.TB, c *jail.Caller, input string, args ...string) *jail.Outcom
 func TestFiles(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
 		create(t, c, "files")
-		ok(t, fs(t, c, "hello\n", "put", "files", "a/b.txt", "--parents", "--mode", "0640"))
+		ok(t, fsVerb(t, c, "hello\n", "put", "files", "a/b.txt", "--parents", "--mode", "0640"))
 		in(t, c, "files", jail.Job{Sh: `stat -c '%u:%g %a' a/b.txt a; cat a/b.txt; echo more >> a/b.txt; seq 3000 > n; printf '\377' > odd; mkdir -m 000 shut`}).Said(t, "1000:1000 640\n1000:1000 755\nhello\n")
 		for _, p := range []string{"a/b.txt", "/workspace/a/b.txt", "./a//b.txt"} {
-			if o := ok(t, fs(t, c, "", "cat", "files", p)); o.Stdout != "hello\nmore\n" {
+			if o := ok(t, fsVerb(t, c, "", "cat", "files", p)); o.Stdout != "hello\nmore\n" {
 				t.Errorf("%q", o.Stdout)
 			}
 		}
-		if o := ok(t, fs(t, c, "", "page", "files", "n", "--line", "2999")); o.Stdout != "2999\n3000\n" {
+		if o := ok(t, fsVerb(t, c, "", "page", "files", "n", "--line", "2999")); o.Stdout != "2999\n3000\n" {
 			t.Errorf("%q", o.Stdout)
 		}
 		var page struct{ Text, Cursor string }
-		document(t, ok(t, fs(t, c, "", "page", "files", "n", "--lines", "2", "--json")), &page)
-		document(t, ok(t, fs(t, c, "", "page", "files", "n", "--lines", "2", "--json", "--cursor", page.Cursor)), &page)
+		document(t, ok(t, fsVerb(t, c, "", "page", "files", "n", "--lines", "2", "--json")), &page)
+		document(t, ok(t, fsVerb(t, c, "", "page", "files", "n", "--lines", "2", "--json", "--cursor", page.Cursor)), &page)
 		if page.Text != "3\n4\n" {
 			t.Errorf("%+v", page)
 		}
 		var list struct{ Entries []struct{ Name, Type string } }
-		document(t, ok(t, fs(t, c, "", "ls", "files", "--json")), &list)
+		document(t, ok(t, fsVerb(t, c, "", "ls", "files", "--json")), &list)
 		if fmt.Sprint(list.Entries) != "[{a directory} {n file} {odd file} {shut directory}]" {
 			t.Errorf("%v", list.Entries)
 		}
-		ok(t, fs(t, c, "", "mkdir", "files", "x/y", "-p"))
-		ok(t, fs(t, c, "", "rm", "files", "a", "-r"))
-		fails(t, fs(t, c, "", "cat", "files", "a/b.txt"), 1, "no such file")
-		fails(t, fs(t, c, "x", "put", "files", "no/such"), 1, "no such file")
-		fails(t, fs(t, c, "", "rm", "files", "x"), 1, "not empty")
-		fails(t, fs(t, c, "", "stat", "files", "../up"), 1, `".."`)
-		fails(t, fs(t, c, "", "cat", "files", "/etc/passwd"), 1, "absolute")
-		fails(t, fs(t, c, strings.Repeat("x", 100), "put", "files", "big", "--max", "99"), 1, "99 bytes")
-		fails(t, fs(t, c, "", "put", "files", "big", "--mode", "4755"), 2, "--mode")
+		ok(t, fsVerb(t, c, "", "mkdir", "files", "x/y", "-p"))
+		ok(t, fsVerb(t, c, "", "rm", "files", "a", "-r"))
+		fails(t, fsVerb(t, c, "", "cat", "files", "a/b.txt"), 1, "no such file")
+		fails(t, fsVerb(t, c, "x", "put", "files", "no/such"), 1, "no such file")
+		fails(t, fsVerb(t, c, "", "rm", "files", "x"), 1, "not empty")
+		fails(t, fsVerb(t, c, "", "stat", "files", "../up"), 1, `".."`)
+		fails(t, fsVerb(t, c, "", "cat", "files", "/etc/passwd"), 1, "absolute")
+		fails(t, fsVerb(t, c, strings.Repeat("x", 100), "put", "files", "big", "--max", "99"), 1, "99 bytes")
+		fails(t, fsVerb(t, c, "", "put", "files", "big", "--mode", "4755"), 2, "--mode")
 		var got []string
 		for _, e := range c.Events(t, "--session", "files") {
 			if strings.HasPrefix(e.Type, "file.") {
@@ -69,7 +70,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%v, want %s", got, want)
 		}
 		ok(t, do(t, c, "delete", "files"))
-		fails(t, fs(t, c, "", "ls", "files"), 1, "no session")
+		fails(t, fsVerb(t, c, "", "ls", "files"), 1, "no session")
 	})
 }
 
@@ -97,8 +98,8 @@ while True:
 		for range need.Times(20) {
 			for _, p := range []string{"abs", "up", "root/etc/hostname", "fd", "dangling", "canary", "dir/canary", "fifo", "socket", "sparse", "l0", "swap/hostname", "other2/hostname"} {
 				for _, o := range []*jail.Outcome{
-					fs(t, c, "", "cat", "hostile", p),
-					fs(t, c, "", "page", "hostile", p, "--bytes", "16"),
+					fsVerb(t, c, "", "cat", "hostile", p),
+					fsVerb(t, c, "", "page", "hostile", p, "--bytes", "16"),
 				} {
 					if strings.Contains(o.Stdout, "SECRET") || len(host) > 1 && strings.Contains(o.Stdout, strings.TrimSpace(string(host))) {
 						t.Fatalf("%s: a byte of the host's:\n%s", p, o)
@@ -108,16 +109,16 @@ while True:
 					}
 				}
 				if p != "swap/hostname" && p != "other2/hostname" && p != "sparse" {
-					if o := fs(t, c, "evil\n", "put", "hostile", p); o.Code == 0 {
+					if o := fsVerb(t, c, "evil\n", "put", "hostile", p); o.Code == 0 {
 						t.Errorf("put %s:\n%s", p, o)
 					}
 				}
 			}
 			for _, p := range []string{"swap/planted", "swap/planted/deep/er", "other2/planted"} {
-				fs(t, c, "evil\n", "put", "hostile", p, "--parents")
-				fs(t, c, "", "mkdir", "hostile", p, "-p")
+				fsVerb(t, c, "evil\n", "put", "hostile", p, "--parents")
+				fsVerb(t, c, "", "mkdir", "hostile", p, "-p")
 			}
-			if o := fs(t, c, "", "ls", "hostile", "swap"); strings.Contains(o.Stdout, "passwd") {
+			if o := fsVerb(t, c, "", "ls", "hostile", "swap"); strings.Contains(o.Stdout, "passwd") {
 				t.Fatalf("listed:\n%s", o)
 			}
 		}
@@ -199,7 +200,7 @@ func TestFileCapabilities(t *testing.T) {
 			create(t, c, id, "--cap", "exec,"+cap)
 			in(t, c, id, jail.Job{Sh: "echo x > f"}).Exited(t, 0)
 			for name, o := range map[string]*jail.Outcome{
-				"fs.read": fs(t, c, "", "cat", id, "f"), "fs.write": fs(t, c, "y", "put", id, "g"), "fs.list": fs(t, c, "", "ls", id),
+				"fs.read": fsVerb(t, c, "", "cat", id, "f"), "fs.write": fsVerb(t, c, "y", "put", id, "g"), "fs.list": fsVerb(t, c, "", "ls", id),
 				"export": do(t, c, "export", id, "f"),
 			} {
 				if name == cap {
@@ -264,7 +265,11 @@ func TestToken(t *testing.T) {
 		}
 		for _, v := range verbs {
 			for name, flags := range map[string][]string{"none": nil, "another": {"--token-file", wrong}} {
-				o := do(t, c, append(flags, v...)...)
+				at := 1
+				if v[0] == "fs" {
+					at = 2
+				}
+				o := do(t, c, slices.Insert(slices.Clone(v), at, flags...)...)
 				want := 1
 				if v[0] == "exec" {
 					want = 126
