@@ -25,6 +25,7 @@ type app struct {
 	args      []string
 	stateDir  string
 	tokenFile string
+	tok       []byte // read
 	dataDir   string
 	flags     *pflag.FlagSet // of all verbs
 	verbose   bool

@@ -17,7 +17,8 @@ import (
 // ofSession are flags that were settled when the session was created. They are
 // known, so that they can be refused with that reason.
 var ofSession = map[string]bool{
-	"policy": true, "profile": true, "tenant": true, "rootfs": true, "label": true, "tmp-size": true, "ttl": true,
+	"workspace": true,
+	"policy":    true, "profile": true, "tenant": true, "rootfs": true, "label": true, "tmp-size": true, "ttl": true,
 	"file": true, "dir": true,
 }
 

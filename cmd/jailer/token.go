@@ -16,8 +16,8 @@ import (
 // argument, which everybody on the host could read. The line end that an editor puts
 // behind it is none of it.
 func (a *app) token() ([]byte, error) {
-	if !a.flags.Changed("token-file") {
-		return nil, nil
+	if a.tok != nil || !a.flags.Changed("token-file") { // a pipe can be read once
+		return a.tok, nil
 	}
 	f, err := os.OpenFile(a.tokenFile, os.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -46,6 +46,7 @@ func (a *app) token() ([]byte, error) {
 			Hint:    "make one: head -c 32 /dev/urandom | base64 > FILE",
 		}
 	}
+	a.tok = b
 	return b, nil
 }
 

@@ -18,7 +18,7 @@ func (j *Jail) Files() (Files, error) {
 	if j.ids.n > 0 {
 		// The job's id is one of the range, and the caller can't act as that.
 		return Files{}, &jailer.Error{
-			Code: jailer.CodeInvalidState, Op: "files", Reason: "files.range",
+			Code: jailer.CodeInvalidState, Op: "files",
 			Message: `the files of a jail with ids = "range" are another user's on the host`,
 			Hint:    `read and write them by a command, or set ids = "single" in the profile`,
 		}

@@ -127,9 +127,13 @@ func takeLock(dir string, shared bool) (*os.File, error) {
 // workspace to let it go again.
 const nameWait = time.Second
 
+// dyingTime is how long a process that was killed may still be seen.
+const dyingTime = 50 * time.Millisecond
+
 // patientLock takes the lock, or names the holder. One who has just come may not have
 // written his name yet.
 func patientLock(n Name, dir string, shared bool) (*os.File, error) {
+	var seen time.Time // a living holder
 	for end := time.Now().Add(nameWait); ; time.Sleep(5 * time.Millisecond) {
 		f, err := takeLock(dir, shared)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
@@ -139,7 +143,12 @@ func patientLock(n Name, dir string, shared bool) (*os.File, error) {
 			Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
 			Message: fmt.Sprintf("workspace %s is in use", n), Hint: "wait until it is free, or end that session",
 		}
-		if h := living(dir); h != nil {
+		// One who has just been killed lives for a moment.
+		if h := living(dir); h == nil {
+			seen = time.Time{}
+		} else if seen.IsZero() {
+			seen = time.Now()
+		} else if time.Since(seen) > dyingTime {
 			e.Message += " by " + h.String()
 			return nil, e
 		}

@@ -145,14 +145,15 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// startTime is field 22 of /proc/PID/stat, 0 where there is no such process.
+// startTime is field 22 of /proc/PID/stat, 0 where there is no such process, or its end
+// alone is left of it.
 func startTime(pid int) uint64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 20 {
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
 		return 0
 	}
 	n, _ := strconv.ParseUint(f[19], 10, 64)

@@ -284,7 +284,6 @@ type Outcome struct {
 	Code           int
 	Stdout, Stderr string // of jailer itself
 	Took           time.Duration
-	MaxRSS         int64          // bytes, of the largest of its processes
 	Result         *jailer.Result // nil when the command never ran, or
 	Err            *jailer.Error  // why; both nil without --json
 }
@@ -324,9 +323,6 @@ func Finish(t testing.TB, j Job, cmd *exec.Cmd) *Outcome {
 		t.Fatal(err)
 	}
 	o.Code = cmd.ProcessState.ExitCode()
-	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		o.MaxRSS = r.Maxrss << 10
-	}
 	if o.Code < 0 || errors.Is(err, exec.ErrWaitDelay) {
 		t.Fatalf("jailer hung or was killed: %v after %v\n%s", err, o.Took, o)
 	}
