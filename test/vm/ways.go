@@ -81,6 +81,10 @@ func musts(caller string) []string {
 	return out
 }
 
+// sessions are the tests of sessions whose outcome a kernel decides.
+const sessions = "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds$|TestKill$|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser|" +
+	"TestFiles$|TestExportImport|TestExportOfRun|TestWorkspace$|TestWorkspaceQuota"
+
 // What of the suite each of the two big ways runs, unless it is to be all: what a
 // kernel, a host or its user decides. The rest is shown as well without a guest.
 var (
@@ -89,7 +93,7 @@ var (
 			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")[:6]...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
-		tests("test/session", ""), tests("test/api", ""),
+		tests("test/session", sessions+"|TestTwoWriters|TestWorkspaceReadOnly|TestMany|TestCollectors|TestStop$|TestLogFlood|TestProcesses|TestEndsUnattended|TestFilesHostile"), tests("test/api", ""),
 		tests("cgroup", ""),
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
@@ -100,7 +104,7 @@ var (
 		without(tests("test/prereq", ""), "TestFewDescriptors|TestDamagedProgram"),
 		tests("test/escape", ""),
 		without(tests("test/crash", ""), "TestSoak"),
-		tests("test/session", "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds|TestKill|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser"),
+		tests("test/session", sessions),
 	}
 	allJobs = []plan.Job{
 		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
@@ -296,7 +300,7 @@ systemctl restart user@$(id -u plain).service`,
 			tests("test/tty", "TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
-			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop$|TestOthersEnvironment"),
+			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop$|TestOthersEnvironment|TestFiles$|TestExportOfRun|TestWorkspace$"),
 		},
 	},
 	{
