@@ -215,10 +215,9 @@ func (j *Jail) checkRequired() error {
 			if !found {
 				how, found = held.Limits[want]
 			}
-			// A stand-in is not what "require" asks for. Nothing can be written to a
-			// workspace that is only read.
-			ok = want == "workspace" && j.heldWorkspace(j.plan) == "" ||
-				found && how != "rlimit" && how != "watch" && !slices.Contains(held.NotEnforced, want)
+			// A stand-in is not what "require" asks for.
+			ok = want == "workspace" && j.plan.Workspace != nil || // looked at when it is there
+				found && how != "rlimit" && !slices.Contains(held.NotEnforced, want)
 		}
 		if !ok {
 			return &jailer.Error{

@@ -111,6 +111,10 @@ func (c *command) output(res *jailer.Result) {
 func (c *command) measured(res *jailer.Result) {
 	u := &res.Usage
 	switch p := c.j.persistent; {
+	case p != nil && p.hard:
+		if n, _, err := p.QuotaUsage(); err == nil {
+			u.WorkspaceBytes = ptr(n.Bytes)
+		}
 	case p != nil:
 		if n := p.used.Load(); n >= 0 {
 			u.WorkspaceBytes = ptr(n)
@@ -156,10 +160,21 @@ func (c *command) limitsHit(res *jailer.Result) {
 	}
 	add("memory", c.usage != nil && c.usage.OOMKills > 0)
 	add("pids", c.usage != nil && c.usage.PidsMaxHits > 0)
-	// Of a persistent one the file system is the host's.
-	add("workspace", c.exit != nil && c.exit.SpaceFull && c.j.persistent == nil)
+	add("workspace", c.workspaceFull())
 	add("output", res.StdoutTruncated || res.StderrTruncated)
 	res.LimitsHit = hit
+}
+
+// workspaceFull: nothing more fits into what the kernel bounds.
+func (c *command) workspaceFull() bool {
+	switch p := c.j.persistent; {
+	case p == nil:
+		return c.exit != nil && c.exit.SpaceFull
+	case p.hard:
+		_, full, err := p.QuotaUsage()
+		return err == nil && full
+	}
+	return false // the file system is the host's; the watch ends what is too much
 }
 
 // isolation says what holds a command of this plan: a command in a session may have

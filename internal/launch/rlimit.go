@@ -28,7 +28,7 @@ func (j *Jail) rlimits(plan *policy.Plan) []spec.Rlimit {
 		{Type: "RLIMIT_RTPRIO", Soft: 0, Hard: 0},
 	}
 	p := plan.Limits
-	if plan.Workspace != nil {
+	if plan.Workspace != nil && (j.persistent == nil || !j.persistent.hard) {
 		// No single file is larger than the whole workspace may be: the watch has so
 		// much less to catch.
 		l = append(l, spec.Rlimit{Type: "RLIMIT_FSIZE", Soft: uint64(p.Workspace), Hard: uint64(p.Workspace)})

@@ -3,6 +3,8 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -61,7 +63,32 @@ func (j *Jail) openWorkspace() error {
 	j.persistent.used.Store(-1)
 	j.later(j.closeWorkspace)
 	if j.ids.owned {
-		return j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID), want.ReadOnly)
+		if err := j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID), want.ReadOnly); err != nil {
+			return err
+		}
+	}
+	return j.boundWorkspace()
+}
+
+func (j *Jail) quota() workspace.Quota {
+	return workspace.Quota{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes}
+}
+
+// boundWorkspace has the kernel hold the quota where it can, and refuses what it has to
+// hold and can't.
+func (j *Jail) boundWorkspace() (err error) {
+	if j.plan.Workspace.ReadOnly {
+		return nil
+	}
+	if j.persistent.hard, err = j.persistent.SetQuota(j.quota()); err != nil || j.persistent.hard {
+		return err
+	}
+	if slices.Contains(j.plan.Require, "workspace") {
+		return &jailer.Error{
+			Code: jailer.CodeIsolationUnavailable, Reason: "require.workspace",
+			Message: fmt.Sprintf("profile %q requires that the kernel bounds a workspace, and this one is watched", j.plan.Profile),
+			Hint:    "root has it bounded on ext4 or xfs mounted with prjquota, in a workspace that is new; or leave \"workspace\" out of require",
+		}
 	}
 	return nil
 }
@@ -116,7 +143,7 @@ func (j *Jail) persistentDir() *spec.Directory {
 
 // watchWorkspace looks after the quota, where the kernel doesn't, until the jail ends.
 func (j *Jail) watchWorkspace() error {
-	if j.persistent == nil || j.plan.Workspace.ReadOnly {
+	if j.persistent == nil || j.plan.Workspace.ReadOnly || j.persistent.hard {
 		return nil
 	}
 	dir, err := j.persistent.Open()
@@ -127,7 +154,7 @@ func (j *Jail) watchWorkspace() error {
 	done := make(chan struct{})
 	w := &workspace.Watch{
 		Dir: dir, PID1: j.con.Pid(), Report: func(u workspace.Usage) { j.persistent.used.Store(u.Bytes) },
-		Quota: workspace.Quota{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
+		Quota: j.quota(),
 	}
 	go func() {
 		defer close(done)

@@ -245,7 +245,7 @@ func TestWorkspaceReadOnly(t *testing.T) {
 			t.Errorf("%s", o)
 		}
 		h := c.WithPolicy(t, "hard.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nrequire = [\"workspace\"]\n")
-		if o := h.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}}); o.Code != 125 || o.Err.Reason != "require.workspace" {
+		if o := h.Run(t, jail.Job{Flags: []string{"--workspace", "acme/hard", "--data-dir", dir}, Argv: []string{"true"}}); o.Code != 125 || o.Err.Reason != "require.workspace" {
 			t.Errorf("a watch is not what require asks for: %s", o)
 		}
 		ok(t, do(t, c, "delete", "reader"))
