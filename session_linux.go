@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -157,7 +158,7 @@ func (c *Client) verb(ctx context.Context, stdin []byte, args []string, doc any)
 	}
 	if token != nil {
 		defer token.Close()
-		args = append([]string{"--token-file", "/dev/fd/3"}, args...)
+		args = slices.Insert(args, slices.Index(args, verb)+1, "--token-file", "/dev/fd/3")
 	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(), "/", drainTime

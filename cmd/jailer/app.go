@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
@@ -27,7 +26,6 @@ type app struct {
 	tokenFile string
 	tok       []byte // read
 	dataDir   string
-	flags     *pflag.FlagSet // of all verbs
 	verbose   bool
 	xdg       string
 	term      string
@@ -93,9 +91,6 @@ privilege. What can't be enforced here is an error before the command starts.`,
 		return &usageError{err: err, command: c.CommandPath()}
 	})
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep the state of live jails in `DIR` (absolute)")
-	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "keep persistent workspaces in `DIR` (absolute)")
-	root.PersistentFlags().StringVar(&a.tokenFile, "token-file", "", "the session's token, and the workspace's, is in `FILE`")
-	a.flags = root.PersistentFlags()
 	root.PersistentFlags().BoolVar(&a.verbose, "verbose", false, "log each step on stderr")
 	root.SetHelpCommand(a.helpCommand(root))
 	root.AddCommand(a.runCommand(), a.createCommand(), a.superviseCommand(), a.execCommand(), a.listCommand(), a.stateCommand(), a.deleteCommand(),

@@ -96,8 +96,14 @@ Exit status: 0 done; 1 failed, and the reason is on standard error; 2 usage.`,
 		Args: exactly(0),
 		RunE: func(*cobra.Command, []string) error { return a.create(f) },
 	}
-	f.register(c.Flags())
+	a.registerSession(f, c.Flags())
 	return c
+}
+
+func (a *app) registerSession(f *sessionFlags, fs *pflag.FlagSet) {
+	f.register(fs)
+	a.tokenFlag(fs)
+	a.dataFlag(fs)
 }
 
 // answerLimit is more, in bytes, than a state document ever has.
@@ -180,8 +186,8 @@ func handOn(f *os.File) (int, error) {
 // superviseArgs are the arguments of create without the verb.
 func superviseArgs(args []string) []string {
 	for i, arg := range args {
-		// The flags with a value that may stand before the verb.
-		if arg == "create" && (i == 0 || args[i-1] != "--state-dir" && args[i-1] != "--token-file" && args[i-1] != "--data-dir") {
+		// The one flag with a value that may stand before the verb.
+		if arg == "create" && (i == 0 || args[i-1] != "--state-dir") {
 			return slices.Concat(args[:i], args[i+1:])
 		}
 	}

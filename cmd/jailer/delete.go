@@ -41,5 +41,6 @@ Exit status: 0 nothing is left; 1 something could not be removed, or ID is a
 		Annotations: oneDocument,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document: the id, or what failed")
+	a.tokenFlag(c.Flags())
 	return c
 }

@@ -120,6 +120,7 @@ command may itself exit with 124 to 127: the status in the result is the truth.`
 	}
 	f.register(c.Flags())
 	hideSession(c.Flags())
+	a.tokenFlag(c.Flags())
 	f.output.register(c.Flags())
 	return c
 }

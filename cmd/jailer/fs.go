@@ -84,6 +84,7 @@ entries, the last line on standard error has the --cursor for the next part.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	c.Flags().StringVar(&cursor, "cursor", "", "go on where a listing said `CURSOR`")
 	c.Flags().IntVar(&limit, "limit", 0, "at most `N` entries (default 1000)")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -123,6 +124,7 @@ func (a *app) fsStat() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -142,6 +144,7 @@ limit for a file, or --max, is refused before a byte of it is read: read it with
 		},
 	}
 	c.Flags().Var(&most, "max", "refuse a file of more than `SIZE`")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -190,6 +193,7 @@ What comes after it is told on standard error, or in the document of --json.`,
 	c.Flags().IntVar(&o.Lines, "lines", 0, "at most `N` lines (default 500)")
 	c.Flags().Var(&size, "bytes", "at most `SIZE` (default 64K)")
 	c.Flags().StringVar(&o.Cursor, "cursor", "", "go on where a page said `CURSOR`")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -221,6 +225,7 @@ that name is replaced at the end. What is no regular file is not replaced.`,
 	c.Flags().BoolVar(&o.Parents, "parents", false, "make the directories above it")
 	c.Flags().BoolVar(&o.Exclusive, "exclusive", false, "refuse to replace a file")
 	c.Flags().Var(&most, "max", "refuse more than `SIZE`")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -236,6 +241,7 @@ func (a *app) fsRm() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "a directory with all that is in it")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -257,6 +263,7 @@ func (a *app) fsMkdir() *cobra.Command {
 	}
 	c.Flags().StringVar(&mode, "mode", "0755", "permission `BITS`, octal")
 	c.Flags().BoolVarP(&parents, "parents", "p", false, "those above it too; one that is there is no error")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -317,6 +324,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 			}, jailer.CapExport)
 		},
 	}
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -345,6 +353,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the manifest")
+	a.tokenFlag(c.Flags())
 	return c
 }
 

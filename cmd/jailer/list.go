@@ -27,6 +27,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 		RunE: func(*cobra.Command, []string) error { return a.list(asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of state documents")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -111,5 +112,6 @@ Exit status: 0 done; 1 failed, or there is no such session; 2 usage.`,
 		},
 	}
 	c.Flags().Bool("json", false, "print one JSON document, as without it")
+	a.tokenFlag(c.Flags())
 	return c
 }

@@ -86,13 +86,16 @@ func TestManFlags(t *testing.T) {
 func TestManFlagsOfVerbs(t *testing.T) {
 	for page, verbs := range map[string][]string{
 		"list": {"list", "state", "delete"}, "start": {"start", "ps", "logs", "stop", "kill"},
+		"fs":        {"fs ls", "fs stat", "fs cat", "fs page", "fs put", "fs mkdir", "fs rm", "export", "import"},
+		"workspace": {"workspace list", "workspace rm", "workspace prune"},
 	} {
 		t.Run(page, func(t *testing.T) {
 			sections := pageSections(t, page)
 			all := map[string]bool{}
 			for _, verb := range verbs {
-				flags := manFlags(t, verb)
-				if listed := optionsOf(sections, verb); !slices.Equal(listed, flags) {
+				words := strings.Fields(verb)
+				flags := manFlags(t, words...)
+				if listed := optionsOf(sections, words[len(words)-1]); !slices.Equal(listed, flags) {
 					t.Errorf("%s: the page has   %v\nthe program has %v", verb, listed, flags)
 				}
 				for _, f := range flags {
@@ -196,14 +199,14 @@ func TestManDocuments(t *testing.T) {
 			types = append(types, string(typ))
 		}
 		compare(t, terms(sections["EVENTS"]), types)
-		for _, r := range []audit.Reason{audit.Requested, audit.TTL, audit.Idle, audit.OwnerExited, audit.Failed} {
+		for _, r := range []audit.Reason{audit.Requested, audit.TTL, audit.Idle, audit.OwnerExited, audit.LimitHit, audit.Failed} {
 			if !strings.Contains(sections["EVENTS"], "**"+string(r)+"**") {
 				t.Errorf("the reason %s is missing", r)
 			}
 		}
 		for _, data := range []reflect.Type{
 			reflect.TypeFor[audit.Created](), reflect.TypeFor[audit.Destroyed](), reflect.TypeFor[audit.Exceeded](),
-			reflect.TypeFor[audit.Denied](), reflect.TypeFor[audit.Failure](), reflect.TypeFor[audit.Reaped](), reflect.TypeFor[audit.Finished](),
+			reflect.TypeFor[audit.Denied](), reflect.TypeFor[audit.Failure](), reflect.TypeFor[audit.Reaped](), reflect.TypeFor[audit.Changed](), reflect.TypeFor[audit.Moved](), reflect.TypeFor[audit.Finished](),
 		} {
 			for _, name := range members(data, "") {
 				if !strings.Contains(sections["EVENTS"], "**data."+name+"**") && !strings.Contains(sections["EVENTS"], "**"+name+"**") {

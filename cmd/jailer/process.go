@@ -46,6 +46,7 @@ Exit status: 0 it runs; 1 failed; 2 usage.`,
 	}
 	f.register(c.Flags())
 	hideSession(c.Flags())
+	a.tokenFlag(c.Flags())
 	for flag := range ofCommand {
 		_ = c.Flags().MarkHidden(flag)
 	}
@@ -103,6 +104,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 	}
 	c.Flags().BoolVar(&prune, "prune", false, "show those that have ended a last time: they are forgotten, and their logs")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -184,6 +186,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 	c.Flags().StringVar(&tail, "tail", "", "the last `SIZE` alone, as 4K")
 	c.Flags().BoolVar(&r.Follow, "follow", false, "go on with what it writes, until it ends or an interrupt")
 	c.Flags().BoolVar(&stderr, "stderr", false, "standard error instead")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -231,6 +234,7 @@ Exit status: 0 it has ended; 1 failed; 2 usage.`,
 	}
 	c.Flags().Bool("json", false, "print one JSON document, as without it")
 	c.Flags().DurationVar(&grace, "grace", session.StopGrace, "`DURATION` between TERM and the end; 0s is at once")
+	a.tokenFlag(c.Flags())
 	return c
 }
 
@@ -263,6 +267,7 @@ Exit status: 0 sent; 1 failed; 2 usage.`,
 	}
 	c.Flags().Bool("json", false, "print one JSON document, as without it")
 	c.Flags().StringVar(&name, "signal", "KILL", "`SIGNAL` by name or number, as TERM, SIGTERM or 15")
+	a.tokenFlag(c.Flags())
 	return c
 }
 

@@ -51,6 +51,8 @@ may itself exit with 124 to 127: the status in the result is the truth.`,
 	c.Flags().SetInterspersed(false) // the first word that is no flag begins the command
 	f.register(c.Flags())
 	f.output.register(c.Flags())
+	a.tokenFlag(c.Flags())
+	a.dataFlag(c.Flags())
 	c.Flags().StringArrayVar(&f.exports, "export", nil, "at the end, however it came, copy what `GLOB=DEST` matches in /workspace to a directory, or a file that ends in .tar (repeatable)")
 	c.Flags().StringVar(&f.id, "id", "", "session `ID` (default random)")
 	c.Flags().StringVar(&f.pidFile, "pid-file", "", "write the jail's PID 1, as the host sees it, to `FILE`")

@@ -48,7 +48,7 @@ func (a *app) superviseCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.register(c.Flags())
+	a.registerSession(f, c.Flags())
 	c.Flags().IntVar(&answerFD, "answer-fd", 0, "answer on the inherited pipe `N`")
 	c.Flags().IntVar(&argsFD, "args-fd", 0, "take the flags of create from the inherited pipe `N`")
 	return c

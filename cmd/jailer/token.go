@@ -3,20 +3,45 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/jailer-project/jailer"
 )
 
+// tokenFlag and dataFlag are flags of the verbs that have to do with such.
+func (a *app) tokenFlag(fs *pflag.FlagSet) {
+	fs.Var((*given)(&a.tokenFile), "token-file", "the token that the session or the workspace has is in `FILE`")
+}
+
+func (a *app) dataFlag(fs *pflag.FlagSet) {
+	fs.Var((*given)(&a.dataDir), "data-dir", "keep persistent workspaces in `DIR` (absolute)")
+}
+
+// given is a string that is not empty: a variable that was not set must not mean "none".
+type given string
+
+func (g *given) String() string { return string(*g) }
+func (g *given) Type() string   { return "" }
+
+func (g *given) Set(s string) error {
+	if s == "" {
+		return errors.New("empty")
+	}
+	*g = given(s)
+	return nil
+}
+
 // token reads what --token-file names; nil without the flag. A token is never an
 // argument, which everybody on the host could read. The line end that an editor puts
 // behind it is none of it.
 func (a *app) token() ([]byte, error) {
-	if a.tok != nil || !a.flags.Changed("token-file") { // a pipe can be read once
+	if a.tok != nil || a.tokenFile == "" { // a pipe can be read once
 		return a.tok, nil
 	}
 	f, err := os.OpenFile(a.tokenFile, os.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -101,12 +101,13 @@ func (a *app) workspaceList() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	a.dataFlag(c.Flags())
 	return c
 }
 
 func (a *app) workspaceRm() *cobra.Command {
-	return &cobra.Command{
-		Use: "rm TENANT/RESOURCE", Annotations: oneDocument, Short: "Remove a persistent workspace with all that is in it",
+	c := &cobra.Command{
+		Use: "rm TENANT/RESOURCE", Short: "Remove a persistent workspace with all that is in it",
 		Args: exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name, err := workspace.ParseName(args[0])
@@ -124,6 +125,9 @@ func (a *app) workspaceRm() *cobra.Command {
 			return s.Remove(context.Background(), name, token, launch.ReapHolder)
 		},
 	}
+	a.dataFlag(c.Flags())
+	a.tokenFlag(c.Flags())
+	return c
 }
 
 func (a *app) workspacePrune() *cobra.Command {
@@ -177,5 +181,6 @@ that were interrupted.`,
 	c.Flags().StringVar(&policyFile, "policy", "", "operator's policy `FILE`")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "remove nothing; say what would be")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	a.dataFlag(c.Flags())
 	return c
 }

@@ -26,6 +26,9 @@ func (d *Dir) Cat(ctx context.Context, w io.Writer, p string, most int64) (int64
 	if errors.Is(err, errMore) {
 		return n, refuse(TooLarge, op, p, "grew beyond %d bytes while it was read", most)
 	}
+	if in, ok := errors.AsType[writeError](err); ok {
+		return n, in.err // of the receiver: nothing is wrong with the file
+	}
 	return n, fail(op, p, err)
 }
 

@@ -34,7 +34,10 @@ func TestNotRegular(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]string{"fifo": NotRegular, "socket": NotRegular, "directory": IsDirectory}
-	if os.Geteuid() == 0 && unix.Mknod(filepath.Join(root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) == nil {
+	if os.Geteuid() == 0 { // nobody else can make one
+		if err := unix.Mknod(filepath.Join(root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+			t.Fatal(err)
+		}
 		kinds["device"] = NotRegular
 	}
 	for name, code := range kinds {
@@ -250,6 +253,26 @@ func TestPutFull(t *testing.T) {
 		}
 	}
 	coded(t, err, NoSpace)
+}
+
+// What is wrong with the receiver is no fault of the file's; an input may have an error
+// of a file's.
+func TestOthersErrors(t *testing.T) {
+	d, root, _ := open(t)
+	write(t, filepath.Join(root, "f"), "x")
+	for _, errno := range []error{unix.ENOSPC, unix.EAGAIN, unix.ENOENT, unix.EACCES} {
+		_, err := d.Cat(soon(t), writer(func([]byte) (int, error) { return 0, errno }), "f", 100)
+		var e *Error
+		if !errors.Is(err, errno) || errors.As(err, &e) {
+			t.Errorf("%v", err)
+		}
+	}
+	wrapped := fmt.Errorf("of another: %w", &Error{Code: NotFound})
+	_, err := d.Put(soon(t), "g", reader(func([]byte) (int, error) { return 0, wrapped }), PutOptions{Mode: 0o644, Max: 1})
+	if !errors.Is(err, wrapped) {
+		t.Error(err)
+	}
+	empty(t, root, "f")
 }
 
 type broken struct{}

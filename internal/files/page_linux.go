@@ -200,7 +200,7 @@ func parsePageCursor(s string) (cursor, error) {
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
 	c := cursor{dev: u(0), ino: u(1), size: int64(u(2)), mtime: int64(u(3)), offset: int64(u(4)), line: int64(u(5)), inside: b[48] == 1}
-	if c.offset < 0 || c.line < 1 || c.line > 1<<62 || c.size < 0 {
+	if c.offset < 0 || c.offset > 1<<62 || c.line < 1 || c.line > 1<<62 || c.size < 0 {
 		return cursor{}, errors.New("out of range")
 	}
 	return c, nil

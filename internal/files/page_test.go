@@ -193,7 +193,7 @@ func FuzzPageCursor(f *testing.F) {
 	d, root, _ := open(f)
 	text := strings.Repeat("line ä\n", 50)
 	write(f, filepath.Join(root, "f"), text)
-	for _, c := range []cursor{{line: 1}, {line: 3, offset: 17, inside: true}, {line: 1, offset: 1 << 62}} {
+	for _, c := range []cursor{{line: 1}, {line: 3, offset: 17, inside: true}, {line: 1, offset: 1 << 62}, {line: 1, offset: 1<<63 - 1}} {
 		f.Add(c.String())
 	}
 	f.Add("")

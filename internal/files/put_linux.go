@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/internal/jailpath"
 )
 
 // PutOptions say how a file is written.
@@ -56,8 +58,10 @@ func (d *Dir) Put(ctx context.Context, p string, r io.Reader, o PutOptions) (n i
 	var in writeError
 	if errors.As(err, &in) {
 		err = in.err
+	} else if err != nil && ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	} else if err != nil {
-		return 0, &Error{Code: Internal, Op: op, Path: fail(op, p, err).(*Error).Path, Message: "the input can't be read", Err: err}
+		return 0, &Error{Code: Internal, Op: op, Path: jailpath.Quote(p), Message: "the input can't be read", Err: err}
 	}
 	if err == nil {
 		err = d.own(t.f)

@@ -196,7 +196,11 @@ func (r *removal) one(ctx context.Context, dir *os.File, name string, depth int)
 	}
 	defer child.Close()
 	if depth >= maxOpen {
-		return unix.Renameat2(int(dir.Fd()), name, int(r.top.Fd()), tempName(), unix.RENAME_NOREPLACE)
+		err := unix.Renameat2(int(dir.Fd()), name, int(r.top.Fd()), tempName(), unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // moved meanwhile
+		}
+		return err
 	}
 	if err := r.empty(ctx, child, depth+1); err != nil {
 		return err
@@ -224,9 +228,16 @@ func removeName(dir *os.File, name string, flags int) error {
 		d.Close()
 	}
 	if st, serr := lstat(dir, name); serr == nil && (st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == unix.S_IFDIR) {
-		if f, ferr := openBeneath(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW, 0, beneath); ferr == nil {
-			freed = unlock(f) || freed
-			f.Close()
+		// Looked at before it is opened: another may have its name by now.
+		if at, aerr := openBeneath(dir, name, unix.O_PATH|unix.O_NOFOLLOW, 0, beneath); aerr == nil {
+			var now unix.Stat_t
+			if unix.Fstat(int(at.Fd()), &now) == nil && now.Mode&unix.S_IFMT == st.Mode&unix.S_IFMT {
+				if f, ferr := reopen(at, unix.O_RDONLY); ferr == nil {
+					freed = unlock(f) || freed
+					f.Close()
+				}
+			}
+			at.Close()
 		}
 	}
 	if !freed {

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -101,7 +102,9 @@ func (w *usage) enter(ctx context.Context, f *os.File, st *unix.Stat_t) error {
 			}
 		}
 		if err != nil {
-			return nil // io.EOF, or a directory that is removed: ENOENT
+			// A directory that is removed meanwhile has no entries any more.
+			w.lost = w.lost || !errors.Is(err, io.EOF) && !errors.Is(err, unix.ENOENT)
+			return nil
 		}
 	}
 }

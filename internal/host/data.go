@@ -41,7 +41,7 @@ func (h *Host) dataDir(w Want) Finding {
 	} else {
 		f.State, f.Reason, f.Hint = h.judgeData(f.Where)
 	}
-	f.Reason += "; nothing of this version writes there"
+	f.Reason += "; persistent workspaces are kept there"
 	return f
 }
 

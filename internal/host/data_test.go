@@ -107,7 +107,7 @@ func TestDataDir(t *testing.T) {
 			if !strings.HasPrefix(f.Hint, c.hint) || (f.Hint == "") != (f.State == Yes) {
 				t.Errorf("hint %q, want %q", f.Hint, c.hint)
 			}
-			for _, word := range append(c.words, "nothing of this version writes there") {
+			for _, word := range append(c.words, "persistent workspaces are kept there") {
 				if !strings.Contains(f.Reason, word) {
 					t.Errorf("%q: no %q", f.Reason, word)
 				}

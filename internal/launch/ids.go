@@ -62,9 +62,9 @@ func (j *Jail) chooseIDs() error {
 // takeUID holds a host id for this jail. The locks are in one place for the
 // whole host, wherever --state-dir keeps the rest: two directories must not
 // hand out one id.
-func (j *Jail) takeUID(store *workspace.Store) error {
+func (j *Jail) takeUID() error {
 	return j.lockUID(func(dir *state.Dir) (*state.UID, error) {
-		return dir.TakeUID(j.plan.UIDRange[0], j.plan.UIDRange[1], store.Reserved)
+		return dir.TakeUID(j.plan.UIDRange[0], j.plan.UIDRange[1], workspace.Reserved)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/state"
-	"github.com/jailer-project/jailer/internal/workspace"
 )
 
 // reapAtStart is how many dead jails a start removes.
@@ -27,11 +26,7 @@ func (j *Jail) makeState() error {
 		j.log.Info("removed what a crash left", "id", l.ID, "err", l.Err)
 	}
 	if j.ids.owned && j.persistent == nil {
-		store, err := workspace.Open(workspace.Locate("", "", ""))
-		if err != nil {
-			return err
-		}
-		if err := j.takeUID(store); err != nil {
+		if err := j.takeUID(); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (j *Jail) openWorkspace() error {
 	}
 	if j.ids.owned {
 		o.NewUID = func() (int, int, error) {
-			err := j.takeUID(store)
+			err := j.takeUID()
 			return int(j.ids.uid), int(j.ids.gid), err
 		}
 	}

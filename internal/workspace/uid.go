@@ -12,10 +12,10 @@ import (
 
 // Reserved says whether a host id is that of a workspace's files. It is asked by those
 // who look for a free id, with the id locked, and one is reserved with it locked: no
-// jail gets the id of files that it has not.
-func (s *Store) Reserved(uid uint32) bool {
-	_, err := os.Lstat(s.marker(int(uid)))
-	return !errors.Is(err, fs.ErrNotExist)
+// jail gets the id of files that it has not. A host without workspaces has no ids of any.
+func Reserved(uid uint32) bool {
+	_, err := os.Lstat(filepath.Join(rootData, uids, strconv.Itoa(int(uid))))
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
 }
 
 func (s *Store) marker(uid int) string { return filepath.Join(s.uids, strconv.Itoa(uid)) }
