@@ -11,6 +11,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/state"
+	"github.com/jailer-project/jailer/internal/workspace"
 )
 
 func (a *app) gcCommand() *cobra.Command {
@@ -32,6 +33,7 @@ something is leaked.`,
 	c.Flags().BoolVar(&check, "check", false, "remove nothing; exit 1 if something is leaked")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "remove nothing; say what would be")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	a.dataFlag(c.Flags())
 	return c
 }
 
@@ -52,13 +54,21 @@ func (a *app) gc(check, dryRun, asJSON bool) error {
 	if err != nil {
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "gc", Err: err}
 	}
+	left, lerr := a.sweep(ctx, check || dryRun)
 	if asJSON {
 		if leaks == nil {
 			leaks = []state.Leak{}
 		}
-		if err := writeJSON(a.out, map[string]any{"v": jailer.ProtocolVersion, "leaked": leaks}); err != nil {
+		if err := writeJSON(a.out, map[string]any{"v": jailer.ProtocolVersion, "leaked": leaks, "workspaces": left}); err != nil {
 			return err
 		}
+	} else {
+		for _, p := range left {
+			fmt.Fprintf(a.out, "half removed %s\n", escaped(p))
+		}
+	}
+	if lerr != nil {
+		return lerr
 	}
 	failed := false
 	for _, l := range leaks {
@@ -70,10 +80,24 @@ func (a *app) gc(check, dryRun, asJSON bool) error {
 	switch {
 	case failed:
 		return &jailer.Error{Code: jailer.CodeInternal, Op: "gc", Message: "not everything could be removed", Retryable: true}
-	case check && len(leaks) > 0:
+	case check && len(leaks)+len(left) > 0:
 		return errors.New("leaked jails found; `jailer gc` removes them")
 	}
 	return nil
+}
+
+// sweep removes what removals of persistent workspaces have left, where there are any.
+func (a *app) sweep(ctx context.Context, dryRun bool) ([]string, error) {
+	left := []string{}
+	if !workspace.There(a.data()) {
+		return left, nil
+	}
+	s, err := workspace.Open(a.data())
+	if err != nil {
+		return left, err
+	}
+	found, err := s.Sweep(ctx, dryRun)
+	return append(left, found...), err
 }
 
 func (a *app) printLeak(l state.Leak) {

@@ -157,10 +157,8 @@ func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool,
 		}
 		removed = append(removed, i)
 	}
-	if dryRun {
-		return removed, nil
-	}
-	return removed, s.sweep(ctx)
+	_, err = s.Sweep(ctx, dryRun)
+	return removed, err
 }
 
 func (s *Store) pruneOne(ctx context.Context, n Name, retention time.Duration, reap func(context.Context, Holder) error) (gone bool, err error) {
@@ -185,30 +183,42 @@ func (s *Store) pruneOne(ctx context.Context, n Name, retention time.Duration, r
 // stageTime is much more than a maker needs between making a directory and naming it.
 const stageTime = time.Minute
 
-// sweep removes what was left half done.
-func (s *Store) sweep(ctx context.Context) error {
+// Sweep removes what creations and removals have left that were interrupted, and gives
+// the paths; with dryRun it gives them alone.
+func (s *Store) Sweep(ctx context.Context, dryRun bool) (left []string, err error) {
 	var errs []error
-	left, err := os.ReadDir(filepath.Join(s.path, trash))
+	thrown, err := os.ReadDir(filepath.Join(s.path, trash))
 	if err != nil {
-		return noData(err)
+		return nil, noData(err)
 	}
-	for _, d := range left {
-		errs = append(errs, s.burn(ctx, d.Name()))
+	for _, d := range thrown {
+		left = append(left, filepath.Join(s.path, trash, d.Name()))
+		if !dryRun {
+			errs = append(errs, s.burn(ctx, d.Name()))
+		}
 	}
 	dirs, err := os.ReadDir(filepath.Join(s.path, workspaces))
 	if err != nil {
-		return noData(err)
+		return nil, noData(err)
 	}
 	for _, d := range dirs {
 		p := filepath.Join(s.path, workspaces, d.Name())
 		if st, err := os.Lstat(p); strings.HasPrefix(d.Name(), stagePrefix) && err == nil && time.Since(st.ModTime()) > stageTime {
-			errs = append(errs, os.RemoveAll(p)) // no jail has been in it
+			left = append(left, p)
+			if !dryRun {
+				errs = append(errs, os.RemoveAll(p)) // no jail has been in it
+			}
 		}
 		for _, in := range []string{p, filepath.Join(p, holdersDir)} {
-			errs = append(errs, sweepTemp(in))
+			if !dryRun {
+				errs = append(errs, sweepTemp(in))
+			}
 		}
 	}
-	return errors.Join(append(errs, s.sweepUIDs())...)
+	if !dryRun {
+		errs = append(errs, s.sweepUIDs())
+	}
+	return left, errors.Join(errs...)
 }
 
 // sweepTemp removes files that were never named.

@@ -48,6 +48,12 @@ const (
 	uids       = "uids"
 )
 
+// There says whether there is a store in a directory.
+func There(path string) bool {
+	st, err := os.Lstat(filepath.Join(path, workspaces))
+	return path != "" && err == nil && st.IsDir()
+}
+
 // Open finds or makes the store in a directory, an absolute path: 0700, the caller's
 // own, on a way that nobody else could change.
 func Open(path string) (*Store, error) {
