@@ -540,6 +540,8 @@ func TestMemory(t *testing.T) {
 // nothing outside.
 func FuzzImport(f *testing.F) {
 	f.Add(packed(f, file("a/b", "body"), entry{tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o755}, ""}))
+	f.Add(packed(f, file(strings.Repeat("d/", 60)+"f", "b"), comment(), itself(), file(ManifestName, "{}")))
+	f.Add(packed(f, file("z", strings.Repeat("\x00", 1024)))[:1536])
 	f.Add(packed(f, file("../x", "b")))
 	f.Add(packed(f, entry{tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../canary"}, ""}, file("l/x", "b")))
 	f.Add(packed(f, entry{tar.Header{Name: strings.Repeat("long/", 60), Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatPAX}, ""}))
@@ -569,6 +571,9 @@ func FuzzImport(f *testing.F) {
 			}
 			return nil
 		})
+		if n := directories(t, root); n > 20 { // named, and above
+			t.Errorf("%d directories", n)
+		}
 		if n > 10 || bytes > 4096 || n != len(m.Files) && err == nil {
 			t.Errorf("%d files, %d bytes; %+v", n, bytes, m)
 		}

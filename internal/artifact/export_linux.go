@@ -23,8 +23,11 @@ import (
 // it was opened, cut or filled up with zeros, and is marked. A glob that matches nothing
 // is an error. Nothing is written before all bounds are known to hold for what is there.
 func Export(ctx context.Context, dir *files.Dir, w io.Writer, globs []string, l Limits) (Manifest, error) {
-	l = l.filled()
 	m := Manifest{}
+	l, err := l.filled(exportOp)
+	if err != nil {
+		return m, err
+	}
 	if len(globs) == 0 {
 		return m, refuse(exportOp, files.InvalidRequest, "", "no glob given")
 	}
@@ -112,8 +115,9 @@ func (x *exporter) one(f found) error {
 	return nil
 }
 
+// changed goes by ctime: a job may put mtime back (utimensat(2)), and no call sets that.
 func changed(a, b *unix.Stat_t) bool {
-	return a.Dev != b.Dev || a.Ino != b.Ino || a.Size != b.Size || a.Mtim != b.Mtim
+	return a.Dev != b.Dev || a.Ino != b.Ino || a.Size != b.Size || a.Ctim != b.Ctim
 }
 
 func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Sec, 0) }

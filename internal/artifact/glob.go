@@ -3,6 +3,7 @@ package artifact
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -76,6 +77,24 @@ func (p position) settle(globs []glob) (position, []bool) {
 		}
 	}
 	return p, done
+}
+
+// literals are the only names that can match next, where no pattern is among them.
+func (p position) literals(globs []glob) (names []string, ok bool) {
+	for i, g := range globs {
+		for n, e := range g {
+			if p[i]&(1<<n) == 0 {
+				continue
+			}
+			if strings.ContainsAny(e, `*?[\`) {
+				return nil, false
+			}
+			if !slices.Contains(names, e) {
+				names = append(names, e)
+			}
+		}
+	}
+	return names, true
 }
 
 // enter is the position of an entry, which of the globs match it, and whether anything

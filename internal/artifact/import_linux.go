@@ -25,19 +25,26 @@ const importOp = "import"
 // came before stays, and the manifest says what that is. A file takes the place of an
 // older one as Put does. A manifest of Export's is skipped.
 func Import(ctx context.Context, dir *files.Dir, r io.Reader, l Limits) (Manifest, error) {
-	l = l.filled()
-	in := &tail{r: bufio.NewReaderSize(r, 64<<10)}
+	l, err := l.filled(importOp)
+	if err != nil {
+		return Manifest{}, err
+	}
+	in := &input{ctx: ctx, r: bufio.NewReaderSize(r, 64<<10)}
 	if err := uncompressed(in.r); err != nil {
 		return Manifest{}, err
 	}
-	i := &importer{ctx: ctx, dir: dir, tar: tar.NewReader(in), limits: l, rules: parseProtected(l.Protected), seen: map[string]bool{}}
+	i := &importer{ctx: ctx, dir: dir, tar: tar.NewReader(in), limits: l, rules: parseProtected(l.Protected), seen: map[string]bool{}, above: map[string]bool{}}
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return i.m, err
 		}
+		start := in.n + -in.n&511 // of the next header: contents are filled up to blocks
 		h, err := i.tar.Next()
 		if errors.Is(err, io.EOF) {
-			return i.m, in.ended()
+			return i.m, in.ended(start)
+		}
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return i.m, cause
 		}
 		if err != nil {
 			return i.m, broken(err)
@@ -70,6 +77,8 @@ type importer struct {
 	limits Limits
 	rules  protected
 	seen   map[string]bool
+	above  map[string]bool // directories that are made and were not named
+	idle   int             // members that make nothing
 	m      Manifest
 }
 
@@ -84,7 +93,7 @@ func (i *importer) one(h *tar.Header) error {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeDir:
 	case tar.TypeXGlobalHeader:
-		return nil // a comment, of git archive
+		return i.skip(h) // a comment, of git archive
 	case tar.TypeSymlink:
 		return bad("is a symbolic link")
 	case tar.TypeLink:
@@ -98,18 +107,48 @@ func (i *importer) one(h *tar.Header) error {
 	default:
 		return bad("is of a type that is not taken (%q)", h.Typeflag)
 	}
-	if h.Mode&^0o777 != 0 && h.Mode&0o7000 != 0 {
+	if h.Mode&0o7000 != 0 {
 		return bad("has mode %04o, with setuid, setgid or sticky", h.Mode&0o7777)
 	}
 	name, err := i.name(h)
-	if err != nil || name == "" {
+	if err != nil {
 		return err
 	}
+	if name == "" {
+		return i.skip(h)
+	}
 	if h.Typeflag == tar.TypeDir {
+		if err := i.dir.Mkdir(name, true, uint32(h.Mode)&0o755|0o700); err != nil {
+			return err
+		}
 		i.m.Directories++
-		return i.dir.Mkdir(name, true, uint32(h.Mode)&0o755|0o700)
+		return nil
 	}
 	return i.file(h, name)
+}
+
+// maxManifestEntry is how long a file's entry in a manifest can be: a path of control
+// characters takes six times its length in JSON.
+const maxManifestEntry = 32 << 10
+
+// skip passes over a member that makes nothing, of which a tar could have any number.
+func (i *importer) skip(h *tar.Header) error {
+	if i.idle++; i.idle > maxIdle {
+		return refuse(importOp, files.InvalidRequest, h.Name, "there are more than %d members that make nothing", maxIdle)
+	}
+	if h.Size > maxManifestEntry*int64(i.limits.MaxFiles+maxSkipped) {
+		return refuse(importOp, files.TooLarge, h.Name, "has %d bytes, more than a manifest can have", h.Size)
+	}
+	if h.Typeflag != tar.TypeReg {
+		return nil
+	}
+	if _, err := io.Copy(io.Discard, i.tar); err != nil {
+		if cause := context.Cause(i.ctx); cause != nil {
+			return cause
+		}
+		return broken(err)
+	}
+	return nil
 }
 
 // name is the member's path; "" for one that is skipped.
@@ -147,6 +186,14 @@ func (i *importer) name(h *tar.Header) (string, error) {
 		return bad(files.TooLarge, "comes after the %d files and directories allowed", i.limits.MaxFiles)
 	case i.limits.OnProtected == Refuse && i.rules.covers(name):
 		return bad(files.PolicyDenied, "has a protected name")
+	}
+	for n, c := range name {
+		if c != '/' || i.seen[name[:n]] {
+			continue
+		}
+		if i.above[name[:n]] = true; len(i.above) > i.limits.MaxFiles {
+			return bad(files.TooLarge, "comes after the %d directories above files that are allowed", i.limits.MaxFiles)
+		}
 	}
 	i.seen[name] = true
 	return name, nil
@@ -206,22 +253,19 @@ func attributes(h *tar.Header) string {
 	return ""
 }
 
-// tail remembers whether the last block that was read is the end that a tar has.
-type tail struct {
-	r    *bufio.Reader
-	last [512]byte
-	n    int64
+// input counts what is read, and ends with its context.
+type input struct {
+	ctx context.Context
+	r   *bufio.Reader
+	n   int64
 }
 
-func (t *tail) Read(b []byte) (int, error) {
-	n, err := t.r.Read(b)
-	if k := len(t.last); n >= k {
-		copy(t.last[:], b[n-k:n])
-	} else {
-		copy(t.last[:], t.last[n:])
-		copy(t.last[k-n:], b[:n])
+func (in *input) Read(b []byte) (int, error) {
+	if err := context.Cause(in.ctx); err != nil {
+		return 0, err
 	}
-	t.n += int64(n)
+	n, err := in.r.Read(b)
+	in.n += int64(n)
 	return n, err
 }
 
@@ -229,20 +273,28 @@ func (t *tail) Read(b []byte) (int, error) {
 // record of 10 KiB, or of as much as it was told.
 const maxPadding = 1 << 20
 
-// ended refuses a tar without its end, and one with something after it.
-func (t *tail) ended() error {
-	if t.n == 0 || t.last != [512]byte{} {
+// endBytes is the end of a tar: two blocks of zeros. The reader takes one that just
+// stops for whole.
+const endBytes = 2 * 512
+
+// ended refuses a tar without its end, which began at start, and one with something
+// after it.
+func (in *input) ended(start int64) error {
+	if in.n-start != endBytes {
 		return broken(io.ErrUnexpectedEOF)
 	}
 	b := make([]byte, 32<<10)
 	for n := 0; ; {
-		m, err := t.r.Read(b)
+		m, err := in.Read(b)
 		n += m
 		if n > maxPadding || len(bytes.Trim(b[:m], "\x00")) > 0 {
 			return refuse(importOp, files.InvalidRequest, "", "something comes after the end of the tar")
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if cause := context.Cause(in.ctx); err != nil && cause != nil {
+			return cause
 		}
 		if err != nil {
 			return broken(err)

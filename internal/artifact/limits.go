@@ -1,5 +1,7 @@
 package artifact
 
+import "github.com/jailer-project/jailer/internal/files"
+
 // Default bounds of one export or import.
 const (
 	DefaultMaxFiles     = 10_000 // files and directories
@@ -8,6 +10,7 @@ const (
 
 	maxDepth   = 100       // elements of a path
 	maxVisited = 1_000_000 // names that a walk looks at
+	maxIdle    = 100       // members of a tar that make nothing
 )
 
 // Values of OnProtected.
@@ -18,7 +21,7 @@ const (
 
 // Limits bound what is moved. 0 is the default.
 type Limits struct {
-	MaxFiles     int   // files and directories
+	MaxFiles     int   // files and directories; of an import, also the directories above that it doesn't name
 	MaxBytes     int64 // content of all files
 	MaxFileBytes int64 // of one
 
@@ -26,7 +29,10 @@ type Limits struct {
 	OnProtected string   // Mark, as "", or Refuse
 }
 
-func (l Limits) filled() Limits {
+func (l Limits) filled(op string) (Limits, error) {
+	if l.OnProtected != "" && l.OnProtected != Mark && l.OnProtected != Refuse {
+		return l, refuse(op, files.InvalidRequest, "", "on protected names, %q is neither %q nor %q", l.OnProtected, Mark, Refuse)
+	}
 	if l.MaxFiles == 0 {
 		l.MaxFiles = DefaultMaxFiles
 	}
@@ -36,5 +42,5 @@ func (l Limits) filled() Limits {
 	if l.MaxFileBytes == 0 {
 		l.MaxFileBytes = DefaultMaxFileBytes
 	}
-	return l
+	return l, nil
 }

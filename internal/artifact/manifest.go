@@ -25,7 +25,7 @@ type Entry struct {
 	SHA256    string // hex, of the content that was moved
 	Mode      uint32 // permission bits
 	Links     int64  // names that it had in the workspace, where these are more than one
-	Changed   bool   // it was written to while it was read
+	Changed   bool   // it, its mode or its names changed between the look for it and the end of reading
 	Protected bool   // a name of the policy's list
 }
 

@@ -2,9 +2,8 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -50,9 +49,7 @@ func refuse(op, code, path, format string, args ...any) error {
 func (w *walk) find(ctx context.Context) error {
 	p, whole := begin(w.globs)
 	all := slices.Contains(whole, true)
-	for i := range whole {
-		w.matched[i] = whole[i]
-	}
+	copy(w.matched, whole)
 	if err := w.enter(ctx, ".", p, all, 0); err != nil {
 		return err
 	}
@@ -80,43 +77,50 @@ func (w *walk) enter(ctx context.Context, dir string, p position, all bool, dept
 		return nil
 	}
 	defer f.Close()
+	if names, ok := p.literals(w.globs); ok && !all {
+		return w.look(ctx, f, names, dir, p, all, depth) // whatever else is there
+	}
 	for {
-		if err := context.Cause(ctx); err != nil {
+		names, err := f.Readdirnames(1024)
+		if err := w.look(ctx, f, names, dir, p, all, depth); err != nil {
 			return err
 		}
-		names, err := f.Readdirnames(1024)
-		for _, name := range names {
-			if w.visited++; w.visited > maxVisited {
-				return refuse(exportOp, files.TooLarge, "", "the workspace has more than %d files to look at: give a narrower glob", maxVisited)
-			}
-			next, matches, on := p.enter(w.globs, name)
-			took := false
-			for i, m := range matches {
-				w.matched[i] = w.matched[i] || m
-				took = took || m
-			}
-			if !all && !took && !on {
-				continue
-			}
-			path := name
-			if dir != "." {
-				path = dir + "/" + name
-			}
-			var st unix.Stat_t
-			if err := unix.Fstatat(int(f.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-				continue // gone
-			}
-			if err := w.one(ctx, path, &st, next, all || took, on, depth); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
+		if err != nil { // io.EOF, or the directory is gone
 			return nil
 		}
-		if err != nil {
-			return nil // the directory is gone
+	}
+}
+
+// look looks at names in a directory, and takes or enters those that match.
+func (w *walk) look(ctx context.Context, f *os.File, names []string, dir string, p position, all bool, depth int) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if w.visited++; w.visited > maxVisited {
+			return refuse(exportOp, files.TooLarge, "", "the workspace has more than %d files to look at: give a narrower glob", maxVisited)
+		}
+		next, matches, on := p.enter(w.globs, name)
+		took := slices.Contains(matches, true)
+		if !all && !took && !on {
+			continue
+		}
+		path := name
+		if dir != "." {
+			path = dir + "/" + name
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(int(f.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			continue // gone
+		}
+		for i, m := range matches {
+			w.matched[i] = w.matched[i] || m
+		}
+		if err := w.one(ctx, path, &st, next, all || took, on, depth); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // one takes a name, or goes on below it.
