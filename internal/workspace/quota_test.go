@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +31,7 @@ func disk(t *testing.T, features, options string) string {
 	}
 	base := t.TempDir()
 	image, at := filepath.Join(base, "image"), filepath.Join(base, "disk")
-	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 64<<20), os.Mkdir(at, 0o700)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(base), 0o711), os.WriteFile(image, nil, 0o600), os.Truncate(image, 64<<20), os.Mkdir(at, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "-O", features, image).CombinedOutput(); err != nil {
@@ -42,7 +44,7 @@ func disk(t *testing.T, features, options string) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(at, 0o700); err != nil {
+	if err := os.Chmod(at, 0o711); err != nil {
 		t.Fatal(err)
 	}
 	return at
@@ -52,29 +54,32 @@ func disk(t *testing.T, features, options string) string {
 func TestProjectQuota(t *testing.T) {
 	at := disk(t, "quota,project", "prjquota")
 	w := &Workspace{dir: at, HostUID: 1900000007}
-	if err := os.Mkdir(w.Path(), 0o755); err != nil {
+	if err := errors.Join(os.Mkdir(w.Path(), 0o755), os.Chown(w.Path(), 54321, 54321)); err != nil {
 		t.Fatal(err)
 	}
 	if hard, err := w.SetQuota(Quota{Bytes: 1 << 20, Inodes: 20}); err != nil || !hard {
 		t.Fatalf("%v %v", hard, err)
 	}
-	err := os.WriteFile(filepath.Join(w.Path(), "big"), make([]byte, 2<<20), 0o644)
-	if !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("2 MiB of 1: %v", err)
+	// As a user: root with CAP_SYS_RESOURCE is bound by no quota, and no job is that.
+	user := func(script string) string {
+		cmd := exec.Command("/bin/sh", "-c", script)
+		cmd.Dir = w.Path()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if out := user("head -c 2M /dev/zero > big"); !strings.Contains(out, "uota exceeded") && !strings.Contains(out, "No space") {
+		t.Errorf("2 MiB of 1: %q", out)
 	}
 	u, full, err := w.QuotaUsage()
 	if err != nil || !full || u.Bytes > 1<<20 || u.Bytes < 1<<19 {
 		t.Errorf("%+v %v %v", u, full, err)
 	}
-	if err := os.Remove(filepath.Join(w.Path(), "big")); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for err = nil; err == nil && n < 100; n++ {
-		err = os.MkdirAll(filepath.Join(w.Path(), fmt.Sprint("d", n)), 0o755)
-	}
-	if n > 21 || !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("%d directories of 20: %v", n, err)
+	if out := user("rm big; i=0; while mkdir d$i && [ $i -lt 100 ]; do i=$((i+1)); done; ls | wc -l"); !strings.HasSuffix(out, "\n19\n") {
+		t.Errorf("of 20 inodes, one the directory's own: %q", out)
 	}
 	// Larger and smaller, on a workspace that has files.
 	for _, q := range []Quota{{4 << 20, 100}, {1 << 20, 50}} {

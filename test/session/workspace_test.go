@@ -1,10 +1,13 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -290,4 +293,44 @@ func TestWorkspacePrune(t *testing.T) {
 		}
 		ok(t, do(t, c, "delete", "holder"))
 	})
+}
+
+// Where the file system has project quotas the kernel holds the size: what is too much
+// fails, and nothing is killed.
+func TestWorkspaceHard(t *testing.T) {
+	need.Root(t)
+	t.Parallel()
+	c := jail.Root(t)
+	for _, p := range []string{"mke2fs", "mount"} {
+		need.Program(t, p)
+	}
+	image, dir := filepath.Join(c.Home, "image"), filepath.Join(c.Home, "hard")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 128<<20), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "-O", "quota,project", image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, err := exec.Command("mount", "-o", "loop,prjquota", image, dir).CombinedOutput()
+	need.Feature(t, "prjquota", err == nil, fmt.Sprintf("a loop device with prjquota can't be mounted: %s", bytes.TrimSpace(out)))
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 2 /* MNT_DETACH */); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := c.WithPolicy(t, "hard.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nrequire = [\"workspace\"]\n")
+	request := `{"argv":["sh","-c","head -c 64M /dev/zero > f; echo $?; mkdir d; i=0; while mkdir d/$i 2>/dev/null; do i=$((i+1)); done; rm f; ls d | wc -l"],
+		"workspace":"acme/hard","limits":{"workspaceBytes":16777216,"workspaceInodes":100}}`
+	o := p.Do(t, jail.Job{Input: request}, "run", "--json", "--data-dir", dir, "--request", "-")
+	r := o.Exited(t, 0)
+	if o.Out() != "1\n97\n" || r.Isolation.Limits["workspace"] != "quota" || fmt.Sprint(r.LimitsHit) != "[workspace]" {
+		t.Errorf("%s", o)
+	}
+	if used := r.Usage.WorkspaceBytes; used == nil || *used > 16<<20 {
+		t.Errorf("%s", o)
+	}
+	ok(t, do(t, p, "workspace", "rm", "acme/hard", "--data-dir", dir))
 }

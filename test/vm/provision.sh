@@ -16,7 +16,7 @@ export DEBIAN_FRONTEND=noninteractive
 # netavark, even for a container without network).
 apt-get -o Acquire::Retries=3 update -qq
 apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends \
-	apparmor busybox-static crun dbus dbus-user-session gcc git iproute2 kmod \
+	apparmor busybox-static crun dbus dbus-user-session e2fsprogs gcc git iproute2 kmod \
 	libc6-dev libpam-systemd libseccomp2 netavark nodejs passwd podman procps \
 	python3 systemd systemd-sysv uidmap util-linux
 

@@ -93,8 +93,10 @@ var (
 			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")[:6]...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
-		tests("test/session", sessions+"|TestTwoWriters|TestWorkspaceReadOnly|TestMany|TestCollectors|TestStop$|TestLogFlood|TestProcesses|TestEndsUnattended|TestFilesHostile"), tests("test/api", ""),
+		tests("test/session", sessions+"|TestTwoWriters|TestWorkspaceReadOnly|TestWorkspaceHard|TestMany|TestCollectors|TestStop$|TestLogFlood|TestProcesses|TestEndsUnattended|TestFilesHostile"), tests("test/api", ""),
 		tests("cgroup", ""),
+		// The host's kernel may have neither project quotas nor a newer file system.
+		tests("internal/workspace", "TestProjectQuota|TestQuotaNotEnforced|TestWatch$|TestKilledHolder"),
 		tests("internal/pid1", "TestCgroupV2|TestRange|TestJobIdentity|TestJobLimits|TestJobStorms|TestJobAgainstPID1"),
 	}
 	userJobs = []plan.Job{
