@@ -322,11 +322,11 @@ func TestWorkspaceHard(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.WithPolicy(t, "hard.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nrequire = [\"workspace\"]\n")
-	request := `{"argv":["sh","-c","head -c 64M /dev/zero > f; echo $?; mkdir d; i=0; while mkdir d/$i 2>/dev/null; do i=$((i+1)); done; rm f; ls d | wc -l"],
+	request := `{"argv":["sh","-c","head -c 64M /dev/zero > f; echo $?; rm f; mkdir d; i=0; while mkdir d/$i 2>/dev/null; do i=$((i+1)); done; ls d | wc -l"],
 		"workspace":"acme/hard","limits":{"workspaceBytes":16777216,"workspaceInodes":100}}`
 	o := p.Do(t, jail.Job{Input: request}, "run", "--json", "--data-dir", dir, "--request", "-")
 	r := o.Exited(t, 0)
-	if o.Out() != "1\n97\n" || r.Isolation.Limits["workspace"] != "quota" || fmt.Sprint(r.LimitsHit) != "[workspace]" {
+	if o.Out() != "1\n98\n" || r.Isolation.Limits["workspace"] != "quota" || fmt.Sprint(r.LimitsHit) != "[workspace]" {
 		t.Errorf("%s", o)
 	}
 	if used := r.Usage.WorkspaceBytes; used == nil || *used > 16<<20 {
