@@ -3,13 +3,15 @@ package launch
 import (
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 )
 
 // Files is the jail's workspace, seen from the host.
 type Files struct {
-	Dir      *os.File // O_PATH; the jail's: it is closed with it
+	Dir      *os.File // O_PATH; the receiver closes it
 	UID, GID uint32   // whose the files are
 }
 
@@ -23,7 +25,21 @@ func (j *Jail) Files() (Files, error) {
 			Hint:    `read and write them by a command, or set ids = "single" in the profile`,
 		}
 	}
-	return Files{Dir: j.workspace, UID: j.ids.uid, GID: j.ids.gid}, nil
+	// A descriptor of its own: the jail's may be closed, and its number another file's,
+	// before this one is used.
+	raw, err := j.workspace.SyscallConn()
+	if err != nil {
+		return Files{}, err
+	}
+	fd, derr := -1, error(nil)
+	err = raw.Control(func(own uintptr) { fd, derr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 3) })
+	if err != nil { // closed
+		return Files{}, errGone
+	}
+	if derr != nil {
+		return Files{}, os.NewSyscallError("fcntl", derr)
+	}
+	return Files{Dir: os.NewFile(uintptr(fd), "workspace"), UID: j.ids.uid, GID: j.ids.gid}, nil
 }
 
 // Note writes an event of the session.

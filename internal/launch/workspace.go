@@ -135,10 +135,14 @@ func (j *Jail) closeWorkspace() error {
 
 // persistentDir is the workspace for the spec.
 func (j *Jail) persistentDir() *spec.Directory {
-	if j.persistent == nil {
+	want := j.plan.Workspace
+	switch {
+	case want == nil:
 		return nil
+	case j.persistent == nil: // of a spec that is only looked at
+		return &spec.Directory{Path: workspace.PathOf(j.o.DataDir, want.Name), ReadOnly: want.ReadOnly}
 	}
-	return &spec.Directory{Path: j.persistent.Path(), ReadOnly: j.plan.Workspace.ReadOnly}
+	return &spec.Directory{Path: j.persistent.Path(), ReadOnly: want.ReadOnly}
 }
 
 // watchWorkspace looks after the quota, where the kernel doesn't, until the jail ends.

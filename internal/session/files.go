@@ -23,6 +23,7 @@ func (s *Server) files(c *client, m *wire.Message) error {
 		return err
 	}
 	plan := s.jail.Plan()
+	defer f.Dir.Close() // the message has one of its own
 	err = c.send(&wire.Message{Type: wire.Done, Grant: &wire.Grant{
 		UID: f.UID, GID: f.GID, MaxFile: plan.Limits.MaxFile,
 		Protected: plan.Protected, OnProtected: plan.OnProtected,

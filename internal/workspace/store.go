@@ -131,6 +131,16 @@ func ownDir(path string) error {
 	return nil
 }
 
+// PathOf is where the files of a workspace are, or would be: nothing is made, nor looked
+// at. "" is a name that is none.
+func PathOf(store, name string) string {
+	n, err := ParseName(name)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join((&Store{path: store}).dirOf(n), filesDir)
+}
+
 func (s *Store) dirOf(n Name) string { return filepath.Join(s.path, workspaces, n.dir()) }
 
 // stagePrefix names directories that have no name yet.
