@@ -29,7 +29,7 @@ type fakeJail struct {
 	closing  chan struct{}
 	commands map[string]func(*fakeCommand) // that are there
 	leftover error                         // of Close
-	files    launch.Files
+	files    string                        // the workspace
 	noteErr  error
 	full     chan struct{}
 
@@ -67,7 +67,10 @@ func (f *fakeJail) Full() <-chan struct{} { return f.full }
 
 func (f *fakeJail) FullReason() audit.Reason { return audit.LimitHit }
 
-func (f *fakeJail) Files() (launch.Files, error) { return f.files, nil }
+func (f *fakeJail) Files() (launch.Files, error) {
+	d, err := os.Open(f.files)
+	return launch.Files{Dir: d}, err
+}
 
 func (f *fakeJail) Note(e audit.Event) error {
 	f.mu.Lock()
