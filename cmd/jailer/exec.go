@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -43,6 +44,11 @@ func refuseSession(fs *pflag.FlagSet) error {
 // client speaks to the sessions of the state directory.
 func (a *app) client() (*session.Client, error) {
 	dir, err := state.Open(a.stateDir, a.xdg)
+	if _, other := errors.AsType[*state.OwnerError](err); other {
+		return nil, &jailer.Error{
+			Code: jailer.CodeUnauthorized, Op: "state", Reason: "state.dir", Message: "the sessions are another user's", Err: err,
+		}
+	}
 	if err != nil {
 		return nil, &jailer.Error{Code: jailer.CodeInternal, Op: "state", Reason: "state.dir", Err: err}
 	}

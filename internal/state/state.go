@@ -142,6 +142,16 @@ func (d *Dir) EventsPath() (string, error) {
 	return filepath.Join(priv, eventsFile), nil
 }
 
+// An OwnerError is a state directory of another user's.
+type OwnerError struct {
+	Path       string
+	Owner, UID int
+}
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%s: is owned by uid %d, not by uid %d", e.Path, e.Owner, e.UID)
+}
+
 // checkDir refuses what somebody else could have put there first: a link, a
 // directory of another owner, or one that others may write to.
 func checkDir(path string, uid int) error {
@@ -155,7 +165,7 @@ func checkDir(path string, uid int) error {
 		return err
 	}
 	if int(st.Uid) != uid {
-		return fmt.Errorf("%s: is owned by uid %d, not by uid %d", path, st.Uid, uid)
+		return &OwnerError{path, int(st.Uid), uid}
 	}
 	if st.Mode&0o022 != 0 {
 		return fmt.Errorf("%s: is writable by others (mode %04o)", path, st.Mode&0o7777)

@@ -41,7 +41,7 @@ func FuzzName(f *testing.F) {
 // One of many has it, and the others are told who.
 func TestOneWriter(t *testing.T) {
 	s := store(t)
-	for n := range need.Times(50) {
+	for n := range need.Times(100) {
 		var ps [2]*process
 		for i := range ps {
 			ps[i] = another(t, s, fmt.Sprint("w", i))

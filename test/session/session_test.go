@@ -380,12 +380,24 @@ func TestAnotherUser(t *testing.T) {
 		{"logs", "mine", "p1"},
 		{"stop", "mine", "p1"},
 		{"kill", "mine", "p1"},
+		{"fs", "ls", "mine"},
+		{"fs", "cat", "mine", "f"},
+		{"fs", "page", "mine", "f"},
+		{"fs", "put", "mine", "f"},
+		{"fs", "rm", "mine", "f"},
+		{"fs", "mkdir", "mine", "d"},
+		{"fs", "stat", "mine", "f"},
+		{"export", "mine", "f"},
+		{"import", "mine"},
 	} {
-		code := 1
+		code, words := 1, []string{"owned by uid 0"}
 		if args[0] == "exec" {
-			code = 125
+			code = 126
 		}
-		fails(t, do(t, &other, args...), code, "owned by uid 0")
+		if args[0] != "gc" && args[0] != "events" {
+			words = append(words, "another user's")
+		}
+		fails(t, do(t, &other, args...), code, words...)
 	}
 	in(t, c, "mine", jail.Job{Argv: []string{"echo", "alive"}}).Said(t, "alive\n")
 }
