@@ -210,7 +210,7 @@ func supervise(t *testing.T, change func(*fakeJail, *Options)) *bed {
 	b.jail = &fakeJail{
 		id: "one", dir: entry.Priv, done: make(chan struct{}), closing: make(chan struct{}),
 		plan: policy.Plan{
-			Profile: "default", Labels: map[string]string{"job": "7"}, OutputKeep: jailer.KeepHead, OnOutputLimit: jailer.OnLimitTruncate,
+			Profile: "default", Capabilities: jailer.Capabilities(), Labels: map[string]string{"job": "7"}, OutputKeep: jailer.KeepHead, OnOutputLimit: jailer.OnLimitTruncate,
 			Limits: limits.Limits{TTL: time.Hour, Idle: time.Hour, MaxOutput: 1 << 20},
 		},
 		commands: map[string]func(*fakeCommand){"forever": untilStopped, "true": func(*fakeCommand) {}, "hello": say("hello\n")},

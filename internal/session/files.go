@@ -72,7 +72,7 @@ func (s *Server) grants(rights []string) error {
 	for _, r := range rights {
 		if !slices.Contains(s.jail.Plan().Capabilities, r) {
 			return &jailer.Error{
-				Code: jailer.CodePolicyDenied, Op: "session.files", Path: "capabilities", Message: fmt.Sprintf("the session has no %.40q", r),
+				Code: jailer.CodePolicyDenied, Op: "session", Path: "capabilities", Message: fmt.Sprintf("the session has no %.40q", r),
 				Hint: "create the session with it, if its profile grants it",
 			}
 		}

@@ -209,6 +209,7 @@ func TestFileCapabilities(t *testing.T) {
 					fails(t, o, 1, name)
 				}
 			}
+			fails(t, do(t, c, "start", id, "--", "true"), 1, `"process"`)
 			o := c.Do(t, jail.Job{Raw: true, Input: "not a tar"}, "import", id)
 			if cap == "import" {
 				fails(t, o, 1, "damaged")
@@ -221,8 +222,8 @@ func TestFileCapabilities(t *testing.T) {
 					denied++
 				}
 			}
-			if denied != 4 {
-				t.Errorf("%s: %d refusals in the event log, want 4", cap, denied)
+			if denied != 5 {
+				t.Errorf("%s: %d refusals in the event log, want 5", cap, denied)
 			}
 			ok(t, do(t, c, "delete", id))
 		}
