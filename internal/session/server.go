@@ -61,11 +61,12 @@ type Server struct {
 
 	busy    chan struct{} // a place each
 	clients chan struct{}
-	parting sync.WaitGroup // clients that wait for an answer
 
-	mu    sync.Mutex
-	procs []*process
-	last  int // number of the last process
+	mu        sync.Mutex
+	answering int           // clients that wait for an answer
+	quiet     chan struct{} // closed when none does any more; nil before the end
+	procs     []*process
+	last      int // number of the last process
 }
 
 // New makes the socket of a session, which nobody answers before Run. The jail stays
@@ -133,16 +134,34 @@ func (s *Server) End(why audit.Reason) error {
 	s.failed = s.jail.Close(why)
 	close(s.gone)
 	s.l.Close()
-	parted := make(chan struct{})
-	go func() {
-		s.parting.Wait()
-		close(parted)
-	}()
 	select {
-	case <-parted:
+	case <-s.answered():
 	case <-time.After(partWait):
 	}
 	return s.failed
+}
+
+// answered is closed when no client waits for an answer any more.
+func (s *Server) answered() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := make(chan struct{})
+	if s.answering == 0 {
+		close(done)
+	} else {
+		s.quiet = done
+	}
+	return done
+}
+
+// count counts a client that waits for an answer.
+func (s *Server) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answering += n; s.answering == 0 && s.quiet != nil {
+		close(s.quiet)
+		s.quiet = nil
+	}
 }
 
 // accept takes clients in until the socket is closed.
@@ -220,8 +239,8 @@ func (s *Server) serve(c *client) {
 }
 
 func (s *Server) answer(c *client, m *wire.Message, files []*os.File) {
-	s.parting.Add(1)
-	defer s.parting.Done()
+	s.count(1)
+	defer s.count(-1)
 	var err error
 	switch m.Type {
 	case wire.Exec:

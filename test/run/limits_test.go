@@ -335,7 +335,8 @@ func TestUsage(t *testing.T) {
 		if u.CPUUserMs == nil || u.CPUSystemMs == nil || *u.CPUUserMs+*u.CPUSystemMs > need.Time(400*time.Millisecond).Milliseconds() {
 			t.Errorf("CPU time of a sleep:\n%s", o)
 		}
-		if r.DurationMs < 200 || r.SetupMs == nil || *r.SetupMs <= 0 || time.Since(r.StartedAt) > time.Hour {
+		// The job may have begun before jailer, waiting for a CPU, learned of it.
+		if r.DurationMs < 100 || r.SetupMs == nil || *r.SetupMs <= 0 || time.Since(r.StartedAt) > time.Hour {
 			t.Errorf("times:\n%s", o)
 		}
 		if !o.Cgroup("memory") {

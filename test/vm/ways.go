@@ -110,7 +110,7 @@ var (
 	}
 	allJobs = []plan.Job{
 		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
-		tests("test/crash", ""), tests("test/session", ""), tests("test/api", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""),
+		tests("test/crash", ""), tests("test/session", ""), tests("test/api", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""), tests("internal/workspace", ""),
 		tests("cmd/jailer", ""),
 	}
 )
