@@ -25,5 +25,20 @@ func FileError(err error) error {
 	}
 	return &jailer.Error{
 		Code: jailer.Code(f.Code), Op: f.Op, Path: f.Path, Message: f.Message, Retryable: f.Retryable, Err: f.Err,
+		Hint: fileHints[[2]string{f.Op, f.Code}],
 	}
+}
+
+// fileHints are what mends a refusal, by verb and code.
+var fileHints = map[[2]string]string{
+	{"fs.cat", files.TooLarge}:     "read it in parts, with jailer fs page, or raise the policy's limits.file",
+	{"fs.cat", files.IsDirectory}:  "list it: jailer fs ls",
+	{"fs.put", files.TooLarge}:     "raise the policy's limits.file",
+	{"fs.put", files.NotFound}:     "--parents makes the directories above it",
+	{"fs.mkdir", files.NotFound}:   "--parents makes the directories above it",
+	{"fs.rm", files.InvalidState}:  "--recursive removes what is in it too",
+	{"export", files.TooLarge}:     "name less, or raise the policy's limits.file for a large file",
+	{"export", files.PolicyDenied}: "name less; the policy's export.protected has the names",
+	{"import", files.TooLarge}:     "raise the policy's limits.file for a large file",
+	{"import", files.PolicyDenied}: "leave it out; the policy's export.protected has the names",
 }
