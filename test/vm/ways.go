@@ -81,7 +81,7 @@ func musts(caller string) []string {
 	return out
 }
 
-// sessions are the tests of sessions whose outcome a kernel decides.
+// sessions are the tests of sessions whose outcome a kernel decides, for a user.
 const sessions = "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds$|TestKill$|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser|" +
 	"TestFiles$|TestExportImport|TestExportOfRun|TestWorkspace$|TestWorkspaceQuota"
 
@@ -93,7 +93,8 @@ var (
 			"TestCgroupsUntouched|TestStormEnds|TestHostUID|TestInterruptOfTheGroup", musts("root")[:6]...),
 		tests("test/prereq", "TestNoDelegation|TestRootUIDs|TestHostPolicy|TestNoUserNamespaces|TestStateDirectory"),
 		tests("test/crash", ""),
-		tests("test/session", sessions+"|TestTwoWriters|TestWorkspaceReadOnly|TestWorkspaceHard|TestMany|TestCollectors|TestStop$|TestLogFlood|TestProcesses|TestEndsUnattended|TestFilesHostile"), tests("test/api", ""),
+		tests("test/session", "TestSession|TestExec|TestOneOfMany|TestEnds$|TestKill$|TestCommandsLeaveNothing|TestAnotherUser|TestMany|TestCollectors|"+
+			"TestFiles$|TestFilesHostile|TestExportOfRun|TestWorkspace$|TestWorkspaceQuota|TestTwoWriters|TestWorkspaceReadOnly|TestWorkspaceHard"), tests("test/api", ""),
 		tests("cgroup", ""),
 		// The host's kernel may have neither project quotas nor a newer file system.
 		tests("internal/workspace", "TestProjectQuota|TestQuotaNotEnforced|TestWatch$|TestKilledHolder"),
