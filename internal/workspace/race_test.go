@@ -171,6 +171,56 @@ func TestRaceAndKill(t *testing.T) {
 	}
 }
 
+// Who has the lock has that of the workspace which is there, not of one that was moved
+// away between his open and his lock.
+func TestLockOfWhatIsThere(t *testing.T) {
+	s := store(t)
+	dir := s.dirOf(other)
+	var all sync.WaitGroup
+	var locks, removals atomic.Int64
+	stop := make(chan struct{})
+	time.AfterFunc(raceTime(), func() { close(stop) })
+	for i := range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				f, err := takeLock(dir, false)
+				if err != nil {
+					if i == 0 && errors.Is(err, errAgain) {
+						_ = os.Mkdir(dir, 0o700)
+					} else if !errors.Is(err, errAgain) && !errors.Is(err, unix.EWOULDBLOCK) {
+						t.Error(err)
+					}
+					continue
+				}
+				locks.Add(1)
+				var here, there unix.Stat_t
+				if err := errors.Join(unix.Fstat(int(f.Fd()), &here), unix.Stat(filepath.Join(dir, lockFile), &there)); err != nil || here.Ino != there.Ino {
+					t.Errorf("a lock on nothing: %v", err)
+				}
+				away := filepath.Join(s.path, trash, random())
+				if i < 2 {
+					if err := os.Rename(dir, away); err != nil {
+						t.Error(err)
+					}
+					removals.Add(1)
+				}
+				f.Close()
+				_ = os.RemoveAll(away)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d locks, %d removals", locks.Load(), removals.Load())
+	if removals.Load() == 0 {
+		t.Error("nothing was raced")
+	}
+}
+
 // Records and marks are read whatever they are: cut, of another program, or planted by
 // one who restored a copy.
 func FuzzRecord(f *testing.F) {

@@ -14,16 +14,24 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-// deep makes directories in one another, more than a path can name, and shuts the last.
-func deep(t *testing.T, dir string, levels int) {
+// deep makes directories in one another, more than a path can name, some of them beside
+// others, and shuts the last. It gives how many there are.
+func deep(t *testing.T, dir string, levels int) (all int64) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range levels {
-		if err := unix.Mkdirat(at, "d", 0o700); err != nil {
-			t.Fatal(err)
+	for i := range levels {
+		names := []string{"d"}
+		if i%10 == 0 {
+			names = []string{"a", "d", "z"} // whatever the order in which they are listed
+		}
+		for _, name := range names {
+			if err := unix.Mkdirat(at, name, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			all++
 		}
 		next, err := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -36,9 +44,28 @@ func deep(t *testing.T, dir string, levels int) {
 		t.Fatal(err)
 	}
 	unix.Close(at)
+	return all
 }
 
-// A tree deeper than a path is long is counted whole, and removed whole.
+// few leaves this process with few descriptors.
+func few(t *testing.T) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A tree deeper than a path is long is counted whole, and removed whole, with few
+// descriptors.
 func TestDeep(t *testing.T) {
 	levels := 5000
 	if need.Slow() {
@@ -49,13 +76,14 @@ func TestDeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deep(t, w.Path(), levels)
+	all := deep(t, w.Path(), levels)
+	few(t)
 	dir, err := w.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, n, err := files.Usage(soon(t), dir); err != nil || n != int64(levels+1) {
-		t.Errorf("%d of %d: %v", n, levels+1, err)
+	if _, n, err := files.Usage(soon(t), dir); err != nil || n != all+1 {
+		t.Errorf("%d of %d: %v", n, all+1, err)
 	}
 	dir.Close()
 	began := time.Now()

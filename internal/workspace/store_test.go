@@ -128,7 +128,11 @@ func TestOpenRefused(t *testing.T) {
 				t.Errorf("%s is taken", name)
 			}
 		}
-		for _, p := range []string{"", "data", "./data", "../data", "/root/data", "/proc/data", "/etc"} {
+		for _, p := range []string{"data", "./data", "../data", "~/data"} {
+			_, err := Open(p)
+			coded(t, err, jailer.CodeInternal, "absolute")
+		}
+		for _, p := range []string{"", "/root/data", "/proc/data", "/etc"} {
 			_, err := Open(p)
 			coded(t, err, jailer.CodeInternal)
 		}
