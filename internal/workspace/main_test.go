@@ -17,8 +17,13 @@ import (
 )
 
 // TestMain is also another holder: it takes a workspace, says so, and keeps it until its
-// standard input ends, or it is killed.
+// standard input ends, or it is killed. Or it is a job, in a jail that is watched.
 func TestMain(m *testing.M) {
+	if name := os.Getenv("WORKSPACE_TEST_JOB"); name != "" {
+		jobs[name]()
+		time.Sleep(time.Hour) // with what it has open; it is killed
+		return
+	}
 	if path := os.Getenv("WORKSPACE_TEST_STORE"); path != "" {
 		hold(path)
 		return
