@@ -159,8 +159,8 @@ func (r *removal) pass(ctx context.Context, dir *os.File, depth int) (seen bool,
 				return seen, err
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return seen, nil
+		if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) {
+			return seen, nil // one that another has removed has no entries any more
 		}
 		if err != nil {
 			return seen, err

@@ -225,7 +225,12 @@ func (w *Workspace) open(ctx context.Context, o Options) error {
 		return err
 	}
 	h := o.Holder
-	h.Since, h.ReadOnly = time.Now().UTC(), o.ReadOnly
+	now := time.Now()
+	h.Since, h.ReadOnly = now.UTC(), o.ReadOnly
+	// He may be killed, and never let it go: it was used all the same.
+	if err := os.Chtimes(filepath.Join(w.dir, lockFile), now, now); err != nil {
+		return noData(err)
+	}
 	w.mark = random() + markEnd
 	if err := writeJSON(filepath.Join(w.dir, holdersDir), w.mark, h); err != nil {
 		return noData(err)

@@ -96,12 +96,8 @@ func (s *Store) use(w *Workspace, o Options, proof int) {
 	}
 }
 
-// expected are the refusals of one who comes second, and of one who removes what another
-// has removed this moment.
+// expected are the refusals of one who comes second.
 func expected(verb string, err error) {
-	if verb != "acquire" && errors.Is(err, unix.ENOENT) {
-		return
-	}
 	if e, ok := errors.AsType[*jailer.Error](err); err != nil && (!ok || e.Code != jailer.CodeWorkspaceBusy && e.Code != jailer.CodeWorkspaceNotFound) {
 		fmt.Printf("%s: %v\n", verb, err)
 	}

@@ -113,9 +113,12 @@ func (w *Workspace) remove(ctx context.Context) error {
 	if err := os.Rename(w.dir, away); err != nil {
 		return noData(err)
 	}
-	w.store.free(w.HostUID, w.dir)
 	w.lock.Close()
-	return w.store.burn(ctx, filepath.Base(away))
+	if err := w.store.burn(ctx, filepath.Base(away)); err != nil {
+		return err // the id stays: the kernel may still count these files as its project's
+	}
+	w.store.free(w.HostUID, w.dir)
+	return nil
 }
 
 // burn removes what lies in the trash.

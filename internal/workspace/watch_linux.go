@@ -71,8 +71,9 @@ func DefaultMinFree(size int64) int64 { return min(size/20, 1<<30) }
 // brought the workspace to its quota. Where others free space on that file system
 // meanwhile, or it doesn't count its inodes (btrfs), that is seen by the next walk, a
 // second later. What the watch can't see, open files on their way through a socket, the
-// parts of a nameless file that are not mapped, and on btrfs all that is only mapped, is
-// bounded by MinFree.
+// parts of a nameless file that are not mapped, on btrfs all that is only mapped, and a
+// directory that a job moves, each time that it sees a walk coming (inotify(7)), to where
+// the walk has been, is bounded by MinFree.
 func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 	var fs unix.Statfs_t
 	if err := statfs(w.Dir, &fs); err != nil {
