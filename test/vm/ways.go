@@ -181,7 +181,7 @@ var ways = []plan.Way{
 		Name: "none", What: "no delegation, a lingering user manager", User: "plain", Place: plan.System,
 		Env: env("JAILER_LIMITS", "required", "JAILER_LACKS", "root"),
 		// A supervisor moves itself to a scope, and outlives who asked for it.
-		Jobs: []plan.Job{way("none"), tests("test/session", "TestSession|TestOneOfMany|TestEnds")},
+		Jobs: []plan.Job{way("none"), tests("test/session", "TestSession|TestOneOfMany")},
 	},
 	{
 		// As sshd does: PAM opens a session of logind's.
@@ -303,7 +303,7 @@ systemctl restart user@$(id -u plain).service`,
 			tests("test/tty", "TestReach"),
 			// AppArmor takes the parent-death signal away, and PID 1 sets it again.
 			tests("test/crash", "TestKillLauncher"),
-			tests("test/session", "TestSession|TestExec|TestTerminal|TestStop$|TestOthersEnvironment|TestFiles$|TestExportOfRun|TestWorkspace$"),
+			tests("test/session", "TestSession|TestExec|TestTerminal|TestOthersEnvironment|TestFiles$|TestWorkspace$"),
 		},
 	},
 	{
