@@ -71,8 +71,8 @@ func (j *Jail) takeUID() error {
 // takeThisUID holds the one that files have already, unless a new workspace of theirs
 // has just been given one. Those who only read them share it.
 func (j *Jail) takeThisUID(uid, gid uint32, shared bool) error {
-	if j.idTaken {
-		return nil
+	if j.idTaken && j.ids.uid == uid {
+		return nil // by the one who made it; another may have been the first
 	}
 	err := j.lockUID(func(dir *state.Dir) (*state.UID, error) {
 		if shared {
@@ -80,6 +80,12 @@ func (j *Jail) takeThisUID(uid, gid uint32, shared bool) error {
 		}
 		return dir.TakeUID(uid, uid, nil)
 	})
+	if errors.Is(err, state.ErrNoUID) { // somebody who just made it is on his way out
+		return &jailer.Error{
+			Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
+			Message: fmt.Sprintf("the host id %d of the workspace's files is held by another jail", uid), Hint: "try again",
+		}
+	}
 	j.ids.gid = gid
 	return err
 }

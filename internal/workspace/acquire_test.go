@@ -250,7 +250,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 // A record that is no record: said, and removed on request.
 func TestDamagedRecord(t *testing.T) {
 	s := store(t)
-	for _, content := range []string{"", "{", `{"v":9}`} {
+	for _, content := range []string{"", "{", `{"v":9}`, "none"} {
 		w, err := s.mine(t, Options{Create: true})
 		if err != nil {
 			t.Fatal(err)
@@ -259,9 +259,20 @@ func TestDamagedRecord(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(s.dirOf(other), recordFile), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if content == "none" {
+			if err := os.Remove(filepath.Join(s.dirOf(other), recordFile)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		_, err = s.mine(t, Options{})
 		coded(t, err, jailer.CodeInternal, "record")
-		if all, err := s.List(); err != nil || len(all) != 1 || all[0].Err == nil {
+		if content == `{"v":9}` { // of a later program: that has to remove it
+			coded(t, s.Remove(soon(t), other, nil, nil), jailer.CodeInternal, "version 9")
+			if err := os.WriteFile(filepath.Join(s.dirOf(other), recordFile), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if all, err := s.List(); content != "none" && (err != nil || len(all) != 1 || all[0].Err == nil) {
 			t.Errorf("%+v %v", all, err)
 		}
 		if removed, err := s.Prune(soon(t), time.Nanosecond, false, nil); err != nil || len(removed) != 0 {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func usedAt(dir string, r *record) time.Time {
 // of the way at once; if the rest is interrupted the next collection does it.
 func (s *Store) Remove(ctx context.Context, n Name, token []byte, reap func(context.Context, Holder) error) error {
 	dir := s.dirOf(n)
-	if _, err := readRecord(dir); err != nil && !notThere(err) {
+	if _, err := readRecord(dir); damaged(dir, err) {
 		return s.removeDamaged(ctx, n, dir)
 	}
 	w, err := s.Acquire(ctx, n, Options{TokenHash: token, Holder: Holder{SessionID: "workspace-rm"}.Self(), Reap: reap})
@@ -94,6 +95,18 @@ func (s *Store) Remove(ctx context.Context, n Name, token []byte, reap func(cont
 		return err
 	}
 	return w.remove(ctx)
+}
+
+// damaged says that a workspace is there and its record says nothing: none, or no JSON. One
+// of a later program, or that can't be read now, is not damaged.
+func damaged(dir string, err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	if notThere(err) {
+		_, gone := os.Lstat(dir)
+		return gone == nil
+	}
+	return errors.As(err, &syntax) || errors.As(err, &kind)
 }
 
 // removeDamaged removes one whose record says nothing, and so asks for no token. The
