@@ -125,7 +125,7 @@ install: build
 	for p in docs/man/*.1.md; do \
 		$(TOOL) go-md2man -in $$p -out $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$p .md); \
 	done
-	for v in list:state list:delete start:ps start:logs start:stop start:kill; do \
+	for v in list:state list:delete start:ps start:logs start:stop start:kill fs:export fs:import; do \
 		echo ".so man1/jailer-$${v%:*}.1" >$(DESTDIR)$(PREFIX)/share/man/man1/jailer-$${v#*:}.1; \
 	done
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -120,6 +121,32 @@ func optionsOf(sections map[string]string, verb string) []string {
 		}
 	}
 	return listed
+}
+
+// TestManNames: each verb that a page is for is found by its name too. The page of
+// `jailer list` is that of `jailer state`, by a line of the Makefile.
+func TestManNames(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../docs/man/jailer-*.1.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		own := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(page), "jailer-"), ".1.md")
+		names, _, ok := strings.Cut(pageSections(t, own)["NAME"], " - ")
+		if !ok {
+			t.Errorf("%s: no NAME", own)
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(names), ", ") {
+			verb := strings.TrimPrefix(name, "jailer-")
+			if verb != own && !strings.Contains(string(makefile), " "+own+":"+verb) {
+				t.Errorf("`man %s` would find nothing: %s:%s is not in the Makefile", name, own, verb)
+			}
+		}
+	}
 }
 
 func compareFlags(t *testing.T, sections map[string]string, flags []string) {
