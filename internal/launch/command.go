@@ -12,6 +12,7 @@ import (
 	"github.com/jailer-project/jailer/cgroup"
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/internal/stream"
+	"github.com/jailer-project/jailer/internal/workspace"
 	"github.com/jailer-project/jailer/policy"
 )
 
@@ -70,6 +71,8 @@ type command struct {
 	stuck     bool // some of its processes could not be killed
 	stopOwner func()
 	usage     *cgroup.Usage
+	space     *workspace.Usage // of a persistent workspace that can be written to
+	spaceFull bool             // it has no room left, or more in it than it may
 	artifacts []jailer.Artifact
 	refusal   *jailer.Error // why it never ran
 	failure   *jailer.Error // what went wrong after it had run

@@ -142,8 +142,11 @@ func (c *command) drainElsewhere() error {
 	return nil
 }
 
-// Step 15: what the job used, from its own cgroup.
+// Step 15: what the job used, from its own cgroup, and what its workspace takes now.
 func (c *command) measure() error {
+	if u, full, known := c.workspaceSpace(); known {
+		c.space, c.spaceFull = &u, full
+	}
 	if c.job == nil {
 		return nil
 	}

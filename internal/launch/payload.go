@@ -16,6 +16,7 @@ import (
 	"github.com/jailer-project/jailer/internal/pid1"
 	"github.com/jailer-project/jailer/limits"
 	"github.com/jailer-project/jailer/policy"
+	"github.com/jailer-project/jailer/seccomp"
 )
 
 // confinement is what holds every process that PID 1 starts.
@@ -28,8 +29,11 @@ func (j *Jail) confinement(plan *policy.Plan) *pid1.Payload {
 		Rlimits:  kernelRlimits(j.rlimits(plan)),
 		Affinity: affinity(plan.Limits.CPUs, j.cpus(plan.CPUSet)),
 		Umask:    0o022,
-		Filters:  [][]byte{j.filter},
 	}
+	if j.heldWorkspace(plan) == "watch" {
+		p.Filters = append(p.Filters, seccomp.NoPreallocation())
+	}
+	p.Filters = append(p.Filters, j.filter) // the last: it may refuse to load another
 	if j.armor {
 		p.AppArmor = pid1.AppArmor{Stack: apparmor.Job, JobLabel: apparmor.JobLabel}
 	}

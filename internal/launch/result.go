@@ -110,16 +110,10 @@ func (c *command) output(res *jailer.Result) {
 // reaped.
 func (c *command) measured(res *jailer.Result) {
 	u := &res.Usage
-	switch p := c.j.persistent; {
-	case p != nil && p.hard:
-		if n, _, err := p.QuotaUsage(); err == nil {
-			u.WorkspaceBytes = ptr(n.Bytes)
-		}
-	case p != nil:
-		if n := p.used.Load(); n >= 0 {
-			u.WorkspaceBytes = ptr(n)
-		}
-	case c.exit != nil && c.exit.SpaceKnown:
+	switch {
+	case c.space != nil:
+		u.WorkspaceBytes = ptr(c.space.Bytes)
+	case c.j.persistent == nil && c.exit != nil && c.exit.SpaceKnown:
 		u.WorkspaceBytes = ptr(c.exit.SpaceUsed)
 	}
 	if c.usage == nil {
@@ -165,16 +159,13 @@ func (c *command) limitsHit(res *jailer.Result) {
 	res.LimitsHit = hit
 }
 
-// workspaceFull: nothing more fits into what the kernel bounds.
+// workspaceFull: nothing more fits into what the kernel bounds, or there is more in what
+// is watched than fits.
 func (c *command) workspaceFull() bool {
-	switch p := c.j.persistent; {
-	case p == nil:
+	if c.j.persistent == nil {
 		return c.exit != nil && c.exit.SpaceFull
-	case p.hard:
-		_, full, err := p.QuotaUsage()
-		return err == nil && full
 	}
-	return false // the file system is the host's; the watch ends what is too much
+	return c.spaceFull
 }
 
 // isolation says what holds a command of this plan: a command in a session may have

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/jailer-project/jailer"
@@ -21,8 +20,9 @@ type persistent struct {
 	*workspace.Workspace
 	full chan struct{} // closed when its quota was exceeded, or can't be watched:
 	err  error         // the reason for that, set before
-	used atomic.Int64  // bytes, at the last look; -1 before the first
 	hard bool          // the kernel holds the quota
+
+	watch *workspace.Watch // else
 }
 
 // openWorkspace takes the persistent workspace, for as long as anything of the jail is
@@ -60,7 +60,6 @@ func (j *Jail) openWorkspace() error {
 		return err
 	}
 	j.persistent = &persistent{Workspace: w, full: make(chan struct{})}
-	j.persistent.used.Store(-1)
 	j.later(j.closeWorkspace)
 	if j.ids.owned {
 		if err := j.takeThisUID(uint32(w.HostUID), uint32(w.HostGID), want.ReadOnly); err != nil {
@@ -156,13 +155,10 @@ func (j *Jail) watchWorkspace() error {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(j.ctx))
 	done := make(chan struct{})
-	w := &workspace.Watch{
-		Dir: dir, PID1: j.con.Pid(), Report: func(u workspace.Usage) { j.persistent.used.Store(u.Bytes) },
-		Quota: j.quota(),
-	}
+	w := &workspace.Watch{Dir: dir, PID1: j.con.Pid(), Quota: j.quota()}
+	j.persistent.watch = w
 	go func() {
 		defer close(done)
-		defer dir.Close()
 		over, err := w.Run(ctx)
 		switch {
 		case err != nil:
@@ -181,8 +177,31 @@ func (j *Jail) watchWorkspace() error {
 			}
 		}
 	}()
-	j.later(func() error { cancel(); <-done; return nil })
+	j.later(func() error { cancel(); <-done; return dir.Close() })
 	return nil
+}
+
+// workspaceSpace is what a command's persistent workspace takes at its end, and whether
+// its quota is used up; false where that isn't known.
+func (c *command) workspaceSpace() (u workspace.Usage, full, known bool) {
+	var err error
+	switch p := c.j.persistent; {
+	case p == nil || c.plan.Workspace.ReadOnly:
+		return u, false, false
+	case p.hard:
+		u, full, err = p.QuotaUsage()
+	case p.watch == nil:
+		return u, false, false // the jail never came up
+	default:
+		// What it wrote last came after the watch had looked.
+		ctx, cancel := context.WithTimeout(c.ctx, endWait)
+		defer cancel()
+		u, full, err = p.watch.Measure(ctx)
+	}
+	if err != nil && c.ctx.Err() == nil {
+		c.j.log.Error("what the workspace takes can't be measured", "err", err)
+	}
+	return u, full, err == nil
 }
 
 // Full is closed when the persistent workspace is over its quota; nil without one.

@@ -66,14 +66,20 @@ func DefaultMinFree(size int64) int64 { return min(size/20, 1<<30) }
 // Run watches until ctx ends (nil), or the quota is exceeded.
 //
 // How far it may be exceeded: by what can be written in a tick, or, in a tree of very many
-// files, in five times the time that a walk over it takes. The file system's own count of
-// what is free is looked at each tick, and a walk follows as soon as that could have
-// brought the workspace to its quota. Where others free space on that file system
+// files, in five times the time that a walk over it takes; a job must have
+// seccomp.NoPreallocation, or it takes what it wants in one call. The file system's own
+// count of what is free is looked at each tick, and a walk follows as soon as that could
+// have brought the workspace to its quota. Where others free space on that file system
 // meanwhile, or it doesn't count its inodes (btrfs), that is seen by the next walk, a
-// second later. What the watch can't see, open files on their way through a socket, the
-// parts of a nameless file that are not mapped, on btrfs all that is only mapped, and a
-// directory that a job moves, each time that it sees a walk coming (inotify(7)), to where
-// the walk has been, is bounded by MinFree.
+// second later.
+//
+// The watch can't see open files on their way through a socket, the parts of a nameless
+// file that are not mapped, on btrfs all that is only mapped, nor what a job moves, each
+// time that it sees a walk coming (inotify(7)), to where the walk has been. For those the
+// job is ended when less than MinFree is left, as seen at a tick.
+//
+// While a process of the jail hides its open files from an unprivileged watch (it is not
+// dumpable, prctl(2)), all that the file system loses counts as the workspace's.
 func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 	var fs unix.Statfs_t
 	if err := statfs(w.Dir, &fs); err != nil {
@@ -86,12 +92,13 @@ func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 	if free := int64(fs.Bavail) * fs.Frsize; free < 2*floor {
 		floor = free / 2
 	}
-	var last Usage              // at the last walk
-	var was unix.Statfs_t       // then
-	var walked time.Time        // when it ended
-	var pause time.Duration     // until the next may begin
-	known := map[uint64]int64{} // bytes of large files, by inode
-	lost := 0
+	var last Usage                              // at the last walk
+	var was unix.Statfs_t                       // then
+	var walked time.Time                        // when it ended
+	var pause time.Duration                     // until the next may begin
+	known := map[uint64]int64{}                 // bytes of nameless files, by inode
+	open, openUsage := unix.Statfs_t{}, Usage{} // when no process hid anything
+	lost, hidden := 0, 0                        // so many walks in a row
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for first := true; ; first = false {
@@ -118,7 +125,12 @@ func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 		}
 		began := time.Now()
 		was = fs // before the walk: what comes meanwhile counts twice, not never
-		u, err := w.measure(ctx, known)
+		u, hides, err := w.measure(ctx, known)
+		if !hides {
+			open, openUsage, hidden = was, u, 0
+		} else if hidden++; hidden > 1 { // the first may have met a process on its way to its exec
+			u.Bytes = max(u.Bytes, openUsage.Bytes+(int64(open.Bfree)-int64(was.Bfree))*was.Frsize)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -137,7 +149,11 @@ func (w *Watch) Run(ctx context.Context) (*Excess, error) {
 		}
 		pause = share * walked.Sub(began)
 		if u.over(w.Quota) {
-			return &Excess{u, fmt.Sprintf("it has %d bytes in %d files, %d and %d are allowed", u.Bytes, u.Inodes, w.Quota.Bytes, w.Quota.Inodes)}, nil
+			why := fmt.Sprintf("it has %d bytes in %d files, %d and %d are allowed", u.Bytes, u.Inodes, w.Quota.Bytes, w.Quota.Inodes)
+			if hidden > 1 {
+				why += "; a process of it hides its open files, so that all that its file system lost was counted"
+			}
+			return &Excess{u, why}, nil
 		}
 	}
 }
@@ -151,39 +167,48 @@ func statfs(f *os.File, st *unix.Statfs_t) error {
 	}
 }
 
-// measure adds what has no name to what has.
-func (w *Watch) measure(ctx context.Context, known map[uint64]int64) (u Usage, err error) {
+// Measure is what the workspace takes now, and whether that is more than its quota. It
+// may be called while Run runs.
+func (w *Watch) Measure(ctx context.Context) (u Usage, over bool, err error) {
+	u, _, err = w.measure(ctx, map[uint64]int64{})
+	return u, u.over(w.Quota), err
+}
+
+// measure adds what has no name to what has. hides: not all of that could be seen.
+func (w *Watch) measure(ctx context.Context, known map[uint64]int64) (u Usage, hides bool, err error) {
 	u.Bytes, u.Inodes, err = files.Usage(ctx, w.Dir)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
-		return u, err
+		return u, false, err
 	}
 	var st unix.Stat_t
 	if serr := unix.Fstat(int(w.Dir.Fd()), &st); serr != nil {
-		return u, serr
+		return u, false, serr
 	}
 	n := nameless{dev: st.Dev, known: maps.Clone(known), seen: map[uint64]int64{}}
 	clear(known) // what is gone would pile up
 	pids, perr := inNamespace(w.PID1)
 	if perr != nil {
-		return u, perr
+		return u, false, perr
 	}
 	for _, pid := range pids {
 		if ctx.Err() != nil {
 			break
 		}
-		if lerr := n.look(pid); lerr != nil {
-			return u, lerr
+		hidden, lerr := n.look(pid)
+		if lerr != nil {
+			return u, false, lerr
 		}
+		hides = hides || hidden && pid != w.PID1 // which is ours, and holds no file of the job's
 	}
 	maps.Copy(known, n.seen)
 	for _, b := range n.seen {
 		u.Bytes += b
 		u.Inodes++
 	}
-	return u, err
+	return u, hides, err
 }
 
-// nameless finds files that are open and removed.
+// nameless finds files that are in use and removed.
 type nameless struct {
 	dev   uint64
 	known map[uint64]int64
@@ -191,20 +216,30 @@ type nameless struct {
 }
 
 // look looks at a process, each thread of it by itself: one can have descriptors of its
-// own (clone(2) without CLONE_FILES). One that has ended is no error, and one that can't
-// be looked at is another user's; that this process has no descriptor left is.
-func (n *nameless) look(pid int) error {
+// own (clone(2) without CLONE_FILES). One that has ended is no error; that this process
+// has no descriptor left is.
+func (n *nameless) look(pid int) (hidden bool, err error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	threads, err := os.ReadDir(dir + "/task")
 	if lacking(err) {
-		return err
+		return false, err
 	}
 	for _, t := range threads {
-		if err := n.descriptors(dir + "/task/" + t.Name()); lacking(err) {
-			return err
+		task := dir + "/task/" + t.Name()
+		err := n.descriptors(task)
+		if lacking(err) {
+			return false, err
 		}
+		// A process that has lost its memory on its way to its end looks the same.
+		hidden = hidden || errors.Is(err, unix.EACCES) && inMemory(task)
 	}
-	return n.maps(dir)
+	return hidden, n.maps(dir)
+}
+
+// inMemory says whether a thread still has an address space (proc_pid_statm(5)).
+func inMemory(dir string) bool {
+	b, err := os.ReadFile(dir + "/statm")
+	return err == nil && !bytes.HasPrefix(b, []byte("0 "))
 }
 
 // lacking tells what this process lacks from what the other one is.
@@ -212,20 +247,26 @@ func lacking(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
+// descriptors looks for those that are open, and at the directories that a thread is in.
 func (n *nameless) descriptors(dir string) error {
 	fds, err := os.ReadDir(dir + "/fd")
 	if err != nil {
 		return err
 	}
+	n.one(dir + "/cwd")
+	n.one(dir + "/root")
 	for _, fd := range fds {
-		var st unix.Stat_t
-		// By the link of procfs, which leads to the open file itself.
-		if unix.Stat(dir+"/fd/"+fd.Name(), &st) != nil || st.Dev != n.dev || st.Nlink > 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			continue
-		}
-		n.seen[st.Ino] = st.Blocks * 512
+		n.one(dir + "/fd/" + fd.Name())
 	}
 	return nil
+}
+
+// one counts a file by a link of procfs, which leads to what is open itself.
+func (n *nameless) one(link string) {
+	var st unix.Stat_t
+	if unix.Stat(link, &st) == nil && st.Dev == n.dev && st.Nlink == 0 {
+		n.seen[st.Ino] = st.Blocks * 512
+	}
 }
 
 // maps looks for those that are only mapped (proc_pid_maps(5)): of them the kernel tells

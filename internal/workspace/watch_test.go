@@ -148,7 +148,7 @@ func TestWatchForgets(t *testing.T) {
 	w := &Watch{Dir: f, PID1: jail(t, dir, "i=0; while :; do exec 3> f; rm f; echo x >&3; i=$((i+1)); done")}
 	known := map[uint64]int64{}
 	for range need.Times(200) {
-		if _, err := w.measure(t.Context(), known); err != nil {
+		if _, _, err := w.measure(t.Context(), known); err != nil {
 			t.Fatal(err)
 		}
 	}
