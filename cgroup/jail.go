@@ -96,6 +96,9 @@ func (j *Jail) give(dir string) error {
 	return nil
 }
 
+// initName is PID 1's cgroup in a jail's.
+const initName = "init"
+
 // InitPath is the cgroup for libcontainer's init as libcontainer wants it, from
 // the mount point of the hierarchy; "" on v1, where init stays in the
 // launcher's cgroup. Either libcontainer makes it, or Adopt does; Remove removes
@@ -105,7 +108,7 @@ func (j *Jail) InitPath() string {
 		return ""
 	}
 	p := j.places[0]
-	return strings.TrimPrefix(filepath.Join(p.dir, "init"), strings.TrimSuffix(p.mount.Point, "/"))
+	return strings.TrimPrefix(filepath.Join(p.dir, initName), strings.TrimSuffix(p.mount.Point, "/"))
 }
 
 // Adopt makes the cgroup of InitPath and moves pid there: PID 1, before it has
@@ -114,7 +117,7 @@ func (j *Jail) Adopt(pid int) error {
 	if j.base.kind == V1 {
 		return nil
 	}
-	dir := filepath.Join(j.places[0].dir, "init")
+	dir := filepath.Join(j.places[0].dir, initName)
 	if err := j.base.o.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fail("mkdir", dir, "", err)
 	}

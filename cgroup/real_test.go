@@ -684,3 +684,77 @@ func TestRealErrors(t *testing.T) {
 		t.Error("EBUSY without a hint")
 	}
 }
+
+// What is frozen does nothing, can be killed, and goes on when thawed; PID 1 is not frozen.
+func TestRealFreeze(t *testing.T) {
+	b := realBase(t)
+	j := newJail(t, b, "freeze")
+	need.Feature(t, "cgroup2", j.CanFreeze(), "no cgroup v2 hierarchy: nothing can freeze a jail")
+	beat := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	one, other, init := beat("one"), beat("other"), beat("init")
+	const script = "while :; do echo x >> %s; done"
+	o := newJob(t, j, 1, Limits{Pids: 20})
+	start(t, o, fmt.Sprintf("setsid sh -c '"+script+"' & "+script, other, one))
+	files := []string{one, other}
+	if b.kind == V2 {
+		pid1 := exec.Command("/bin/sh", "-c", fmt.Sprintf("read x; "+script, init))
+		hold, err := pid1.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pid1.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { pid1.Process.Kill(); pid1.Wait() })
+		if err := j.Adopt(pid1.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		hold.Close()
+		files = append(files, init)
+	}
+	size := func(f string) int64 {
+		st, err := os.Stat(f)
+		if err != nil {
+			return 0
+		}
+		return st.Size()
+	}
+	grows := func(f string) {
+		t.Helper()
+		was, end := size(f), time.Now().Add(need.Time(5*time.Second))
+		for size(f) == was {
+			if time.Now().After(end) {
+				t.Fatalf("%s doesn't grow", filepath.Base(f))
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for _, f := range files {
+		grows(f)
+	}
+	thaw, err := j.Freeze(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := []int64{size(one), size(other)}
+	if b.kind == V2 {
+		grows(init)
+	} else {
+		time.Sleep(30 * time.Millisecond)
+	}
+	if now := []int64{size(one), size(other)}; !slices.Equal(now, was) {
+		t.Errorf("frozen, and yet %d became %d", was, now)
+	}
+	if err := thaw(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		grows(f)
+	}
+	if thaw, err = j.Freeze(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(o.Kill(), o.WaitEmpty(within(t, 5*time.Second)), o.Remove(), thaw()); err != nil {
+		t.Error(err)
+	}
+}

@@ -197,8 +197,8 @@ func waitPlaces(ctx context.Context, ps []place) error {
 		if !p.mount.V2 {
 			continue
 		}
-		if err := waitPopulated(ctx, p.dir); err != nil {
-			return err
+		if err := waitEvent(ctx, p.dir, "populated", 0); err != nil {
+			return fmt.Errorf("cgroup: processes left in %s: %w", p.dir, err)
 		}
 	}
 	for _, p := range ps {
@@ -212,9 +212,9 @@ func waitPlaces(ctx context.Context, ps []place) error {
 	return nil
 }
 
-// waitPopulated waits for cgroup.events to say "populated 0", which the kernel
-// announces to poll.
-func waitPopulated(ctx context.Context, dir string) error {
+// waitEvent waits for a line of cgroup.events to be as wanted, which the kernel
+// announces to poll. A cgroup that is gone is no error.
+func waitEvent(ctx context.Context, dir, key string, want int64) error {
 	file := filepath.Join(dir, "cgroup.events")
 	f, err := os.Open(file)
 	if err != nil {
@@ -237,13 +237,13 @@ func waitPopulated(ctx context.Context, dir string) error {
 			}
 			return fail("read", file, "", err)
 		}
-		if n, ok := kv["populated"]; !ok {
-			return fail("read", file, "", errors.New("no line populated"))
-		} else if n == 0 {
+		if n, ok := kv[key]; !ok {
+			return fail("read", file, "", errors.New("no line "+key))
+		} else if n == want {
 			return nil
 		}
 		if _, err := w.poll([]unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}); err != nil {
-			return fmt.Errorf("cgroup: processes left in %s: %w", dir, err)
+			return err
 		}
 	}
 }

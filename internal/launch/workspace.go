@@ -145,6 +145,7 @@ func (j *Jail) persistentDir() *spec.Directory {
 }
 
 // watchWorkspace looks after the quota, where the kernel doesn't, until the jail ends.
+// A workspace that is over it already is refused: a command would be ended at once.
 func (j *Jail) watchWorkspace() error {
 	if j.persistent == nil || j.plan.Workspace.ReadOnly || j.persistent.hard {
 		return nil
@@ -153,10 +154,21 @@ func (j *Jail) watchWorkspace() error {
 	if err != nil {
 		return err
 	}
+	w := &workspace.Watch{Dir: dir, PID1: j.con.Pid(), Quota: j.quota()}
+	if j.group != nil && j.group.CanFreeze() {
+		w.Freeze = j.group.Freeze
+	}
+	over, err := w.Begin(j.ctx)
+	if over != nil {
+		err = fullBefore(j.plan.Workspace.Name, over)
+	}
+	if err != nil {
+		dir.Close()
+		return j.setupError(err)
+	}
+	j.persistent.watch = w
 	ctx, cancel := context.WithCancel(context.WithoutCancel(j.ctx))
 	done := make(chan struct{})
-	w := &workspace.Watch{Dir: dir, PID1: j.con.Pid(), Quota: j.quota()}
-	j.persistent.watch = w
 	go func() {
 		defer close(done)
 		over, err := w.Run(ctx)
@@ -179,6 +191,14 @@ func (j *Jail) watchWorkspace() error {
 	}()
 	j.later(func() error { cancel(); <-done; return dir.Close() })
 	return nil
+}
+
+func fullBefore(name string, over *workspace.Excess) *jailer.Error {
+	return &jailer.Error{
+		Code: jailer.CodeNoSpace, Op: "workspace",
+		Message: fmt.Sprintf("workspace %s is over its limit before the start: %s", name, over.Reason),
+		Hint:    fmt.Sprintf("remove files with a request whose limits.workspaceBytes and workspaceInodes are larger (up to the policy's), or all of it with `jailer workspace rm %s`", name),
+	}
 }
 
 // workspaceSpace is what a command's persistent workspace takes at its end, and whether

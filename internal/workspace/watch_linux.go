@@ -1,14 +1,11 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +25,13 @@ type Usage struct {
 
 func (u Usage) over(q Quota) bool { return u.Bytes > q.Bytes || u.Inodes > q.Inodes }
 
+func (u Usage) add(v Usage) Usage { return Usage{u.Bytes + v.Bytes, u.Inodes + v.Inodes} }
+
+// beyond says it for people.
+func (u Usage) beyond(q Quota) string {
+	return fmt.Sprintf("it has %d bytes in %d files, %d and %d are allowed", u.Bytes, u.Inodes, q.Bytes, q.Inodes)
+}
+
 // An Excess is why a watch ended.
 type Excess struct {
 	Usage  Usage
@@ -43,6 +47,9 @@ const (
 	// lostMost is how often in a row directories may be moved away under a walk, before
 	// that is taken for a way to hide them.
 	lostMost = 10
+	// Below these nothing is unexplained: a file system's own bookkeeping.
+	slackBytes  = 16 << 20
+	slackInodes = 1 << 10
 )
 
 // A Watch looks after a quota that the kernel doesn't hold.
@@ -55,8 +62,12 @@ type Watch struct {
 	// MinFree is what the file system as a whole must keep free. Where it has less
 	// than that already, half of what it has.
 	MinFree int64
+	// Freeze stops the jail's processes until thaw is called; nil where nothing can.
+	Freeze func(context.Context) (thaw func() error, err error)
 	// Report is told of each measurement; may be nil.
 	Report func(Usage)
+
+	begun *count
 }
 
 // DefaultMinFree bounds what a jail leaves free of a file system of this size, in bytes:
@@ -73,89 +84,150 @@ func DefaultMinFree(size int64) int64 { return min(size/20, 1<<30) }
 // meanwhile, or it doesn't count its inodes (btrfs), that is seen by the next walk, a
 // second later.
 //
+// A job can see a walk coming (inotify(7)), and move what it has to where the walk has
+// been. So the walk is done again with the job stopped (Freeze) when the file system has
+// lost much more than the walks explain, or the tree is not to be gone through.
+//
 // The watch can't see open files on their way through a socket, the parts of a nameless
-// file that are not mapped, on btrfs all that is only mapped, nor what a job moves, each
-// time that it sees a walk coming (inotify(7)), to where the walk has been. For those the
-// job is ended when less than MinFree is left, as seen at a tick.
+// file that are not mapped, on btrfs all that is only mapped, nor, without Freeze, what is
+// moved. For those the job is ended when less than MinFree is left, as seen at a tick.
 //
 // While a process of the jail hides its open files from an unprivileged watch (it is not
 // dumpable, prctl(2)), all that the file system loses counts as the workspace's.
 func (w *Watch) Run(ctx context.Context) (*Excess, error) {
-	var fs unix.Statfs_t
-	if err := statfs(w.Dir, &fs); err != nil {
-		return nil, err
+	if w.begun == nil {
+		if over, err := w.Begin(ctx); over != nil || err != nil {
+			return over, err
+		}
 	}
 	floor := w.MinFree
 	if floor == 0 {
-		floor = DefaultMinFree(int64(fs.Blocks) * fs.Frsize)
+		floor = DefaultMinFree(int64(w.begun.fs.Blocks) * w.begun.fs.Frsize)
 	}
-	if free := int64(fs.Bavail) * fs.Frsize; free < 2*floor {
+	if free := int64(w.begun.fs.Bavail) * w.begun.fs.Frsize; free < 2*floor {
 		floor = free / 2
 	}
-	var last Usage                              // at the last walk
-	var was unix.Statfs_t                       // then
-	var walked time.Time                        // when it ended
-	var pause time.Duration                     // until the next may begin
-	known := map[uint64]int64{}                 // bytes of nameless files, by inode
-	open, openUsage := unix.Statfs_t{}, Usage{} // when no process hid anything
-	lost, hidden := 0, 0                        // so many walks in a row
+	// The last walk, the last that nothing could mislead, the last from which nothing was hidden.
+	last, sure, open := *w.begun, *w.begun, *w.begun
+	walked := time.Now()
+	var pause time.Duration     // until the next walk may begin
+	known := map[uint64]int64{} // bytes of nameless files, by inode
+	lost, hidden := 0, 0        // so many walks in a row
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	for first := true; ; first = false {
-		if !first {
-			select {
-			case <-ctx.Done():
-				return nil, nil
-			case <-t.C:
-			}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-t.C:
 		}
+		var fs unix.Statfs_t
 		if err := statfs(w.Dir, &fs); err != nil {
 			return nil, err
 		}
 		if free := int64(fs.Bavail) * fs.Frsize; free < floor {
-			return &Excess{last, fmt.Sprintf("its file system has %d bytes left", free)}, nil
-		}
-		grown := Usage{
-			Bytes:  last.Bytes + (int64(was.Bfree)-int64(fs.Bfree))*fs.Frsize,
-			Inodes: last.Inodes + int64(was.Ffree) - int64(fs.Ffree),
+			return &Excess{last.Usage, fmt.Sprintf("its file system has %d bytes left", free)}, nil
 		}
 		since := time.Since(walked)
-		if !first && (since < pause || since < walkMost && !grown.over(w.Quota)) {
+		if since < pause || since < walkMost && !last.add(last.lost(&fs)).over(w.Quota) {
 			continue
 		}
 		began := time.Now()
-		was = fs // before the walk: what comes meanwhile counts twice, not never
-		u, hides, err := w.measure(ctx, known)
+		now, hides, err := w.walk(ctx, known)
+		if w.Freeze != nil && (errors.Is(err, unix.EAGAIN) || err == nil && now.unexplained(&sure).over(w.slack())) {
+			now, hides, err = w.frozen(ctx, known)
+			sure = now
+		}
 		if !hides {
-			open, openUsage, hidden = was, u, 0
+			open, hidden = now, 0
 		} else if hidden++; hidden > 1 { // the first may have met a process on its way to its exec
-			u.Bytes = max(u.Bytes, openUsage.Bytes+(int64(open.Bfree)-int64(was.Bfree))*was.Frsize)
+			now.Bytes = max(now.Bytes, open.Bytes+open.lost(&now.fs).Bytes)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
 		case errors.Is(err, unix.EAGAIN):
 			if lost++; lost == lostMost {
-				return &Excess{u, "what it takes can't be measured: directories are moved all the time"}, nil
+				return &Excess{now.Usage, "what it takes can't be measured: directories are moved all the time"}, nil
 			}
 		case err != nil:
 			return nil, err
 		default:
 			lost = 0
 		}
-		last, walked = u, time.Now()
+		last, walked = now, time.Now()
 		if w.Report != nil {
-			w.Report(u)
+			w.Report(last.Usage)
 		}
 		pause = share * walked.Sub(began)
-		if u.over(w.Quota) {
-			why := fmt.Sprintf("it has %d bytes in %d files, %d and %d are allowed", u.Bytes, u.Inodes, w.Quota.Bytes, w.Quota.Inodes)
+		if last.over(w.Quota) {
+			why := last.beyond(w.Quota)
 			if hidden > 1 {
 				why += "; a process of it hides its open files, so that all that its file system lost was counted"
 			}
-			return &Excess{u, why}, nil
+			return &Excess{last.Usage, why}, nil
 		}
 	}
+}
+
+// Begin measures what the workspace has before the jail writes to it. What is over its
+// quota now is not for Run, which would end the jail at once.
+func (w *Watch) Begin(ctx context.Context) (*Excess, error) {
+	c, _, err := w.walk(ctx, map[uint64]int64{})
+	if err != nil {
+		return nil, err
+	}
+	w.begun = &c
+	if c.over(w.Quota) {
+		return &Excess{c.Usage, c.beyond(w.Quota)}, nil
+	}
+	return nil, nil
+}
+
+// walk counts. The file system's count is taken before: what comes meanwhile counts
+// twice, not never.
+func (w *Watch) walk(ctx context.Context, known map[uint64]int64) (c count, hides bool, err error) {
+	if err := statfs(w.Dir, &c.fs); err != nil {
+		return c, false, err
+	}
+	c.Usage, hides, err = w.measure(ctx, known)
+	return c, hides, err
+}
+
+// frozen counts while the jail is stopped.
+func (w *Watch) frozen(ctx context.Context, known map[uint64]int64) (c count, hides bool, err error) {
+	thaw, err := w.Freeze(ctx)
+	if err != nil {
+		return c, false, err
+	}
+	c, hides, err = w.walk(ctx, known)
+	return c, hides, errors.Join(err, thaw())
+}
+
+// A count is what a walk found, and the file system's own count before it.
+type count struct {
+	Usage
+	fs unix.Statfs_t
+}
+
+// lost is what the file system has less of now, whoever took it.
+func (c *count) lost(now *unix.Statfs_t) Usage {
+	return Usage{
+		Bytes:  (int64(c.fs.Bfree) - int64(now.Bfree)) * now.Frsize,
+		Inodes: int64(c.fs.Ffree) - int64(now.Ffree),
+	}
+}
+
+// unexplained is what the file system lost since an earlier count and no walk found.
+func (c *count) unexplained(earlier *count) Usage {
+	u := earlier.lost(&c.fs)
+	return Usage{Bytes: u.Bytes - (c.Bytes - earlier.Bytes), Inodes: u.Inodes - (c.Inodes - earlier.Inodes)}
+}
+
+// slack is what may be unexplained before the job is stopped for a walk: others write to
+// that file system too.
+func (w *Watch) slack() Quota {
+	return Quota{Bytes: max(w.Quota.Bytes/4, slackBytes), Inodes: max(w.Quota.Inodes/4, slackInodes)}
 }
 
 func statfs(f *os.File, st *unix.Statfs_t) error {
@@ -206,129 +278,4 @@ func (w *Watch) measure(ctx context.Context, known map[uint64]int64) (u Usage, h
 		u.Inodes++
 	}
 	return u, hides, err
-}
-
-// nameless finds files that are in use and removed.
-type nameless struct {
-	dev   uint64
-	known map[uint64]int64
-	seen  map[uint64]int64
-}
-
-// look looks at a process, each thread of it by itself: one can have descriptors of its
-// own (clone(2) without CLONE_FILES). One that has ended is no error; that this process
-// has no descriptor left is.
-func (n *nameless) look(pid int) (hidden bool, err error) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	threads, err := os.ReadDir(dir + "/task")
-	if lacking(err) {
-		return false, err
-	}
-	for _, t := range threads {
-		task := dir + "/task/" + t.Name()
-		err := n.descriptors(task)
-		if lacking(err) {
-			return false, err
-		}
-		// A process that has lost its memory on its way to its end looks the same.
-		hidden = hidden || errors.Is(err, unix.EACCES) && inMemory(task)
-	}
-	return hidden, n.maps(dir)
-}
-
-// inMemory says whether a thread still has an address space (proc_pid_statm(5)).
-func inMemory(dir string) bool {
-	b, err := os.ReadFile(dir + "/statm")
-	return err == nil && !bytes.HasPrefix(b, []byte("0 "))
-}
-
-// lacking tells what this process lacks from what the other one is.
-func lacking(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
-}
-
-// descriptors looks for those that are open, and at the directories that a thread is in.
-func (n *nameless) descriptors(dir string) error {
-	fds, err := os.ReadDir(dir + "/fd")
-	if err != nil {
-		return err
-	}
-	n.one(dir + "/cwd")
-	n.one(dir + "/root")
-	for _, fd := range fds {
-		n.one(dir + "/fd/" + fd.Name())
-	}
-	return nil
-}
-
-// one counts a file by a link of procfs, which leads to what is open itself.
-func (n *nameless) one(link string) {
-	var st unix.Stat_t
-	if unix.Stat(link, &st) == nil && st.Dev == n.dev && st.Nlink == 0 {
-		n.seen[st.Ino] = st.Blocks * 512
-	}
-}
-
-// maps looks for those that are only mapped (proc_pid_maps(5)): of them the kernel tells
-// the inode and the mapped part, and what was known of their size while they were open.
-func (n *nameless) maps(dir string) error {
-	b, err := os.ReadFile(dir + "/maps")
-	if lacking(err) {
-		return err
-	}
-	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		if !bytes.HasSuffix(line, []byte(" (deleted)")) {
-			continue
-		}
-		f := strings.Fields(string(line))
-		if len(f) < 6 {
-			continue
-		}
-		major, minor, _ := strings.Cut(f[3], ":")
-		ma, err1 := strconv.ParseUint(major, 16, 32)
-		mi, err2 := strconv.ParseUint(minor, 16, 32)
-		ino, err3 := strconv.ParseUint(f[4], 10, 64)
-		from, to, _ := strings.Cut(f[0], "-")
-		a, err4 := strconv.ParseUint(from, 16, 64)
-		z, err5 := strconv.ParseUint(to, 16, 64)
-		if errors.Join(err1, err2, err3, err4, err5) != nil || unix.Mkdev(uint32(ma), uint32(mi)) != n.dev {
-			continue
-		}
-		n.seen[ino] = max(n.seen[ino], n.known[ino], int64(z-a))
-	}
-	return nil
-}
-
-// inNamespace gives the processes of a jail, which are those of its pid namespace.
-func inNamespace(pid1 int) ([]int, error) {
-	if pid1 <= 0 {
-		return nil, nil
-	}
-	own, err := os.Readlink("/proc/" + strconv.Itoa(pid1) + "/ns/pid")
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-		return nil, nil // it has ended, and all others with it
-	}
-	if err != nil {
-		return nil, err
-	}
-	d, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if ns, err := os.Readlink("/proc/" + name + "/ns/pid"); err == nil && ns == own {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
 }
