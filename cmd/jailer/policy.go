@@ -16,7 +16,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Args:  noVerb,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.policyValidateCommand(), a.policyShowCommand())
+	c.AddCommand(a.policyValidateCommand(), a.policyShowCommand(), a.policyPresetCommand())
 	return c
 }
 

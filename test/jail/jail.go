@@ -227,6 +227,22 @@ func (c *Caller) WithPolicy(t testing.TB, name, content string) *Caller {
 	return &d
 }
 
+// DataDir is a data directory of the test's own, whose workspaces are removed at its end:
+// root's have host ids that are noted elsewhere.
+func (c *Caller) DataDir(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(c.Home, "data")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+		defer cancel()
+		out, err := c.Command(ctx, "workspace", "prune", "--older-than", "1ns", "--data-dir", dir).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	return dir
+}
+
 // StateDir is where the caller's jails leave their records.
 func (c *Caller) StateDir() string { return filepath.Join(c.Home, "state") }
 

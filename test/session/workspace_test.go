@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,22 +18,6 @@ import (
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
 )
-
-// data is the flag for a data directory of the test's own, whose workspaces are removed
-// at its end: root's have host ids that are noted elsewhere.
-func data(t testing.TB, c *jail.Caller) string {
-	t.Helper()
-	dir := filepath.Join(c.Home, "data")
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), jail.Deadline)
-		defer cancel()
-		out, err := c.Command(ctx, "workspace", "prune", "--older-than", "1ns", "--data-dir", dir).CombinedOutput()
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
-	return dir
-}
 
 type workspace struct {
 	Name   string
@@ -55,7 +38,7 @@ func workspaces(t testing.TB, c *jail.Caller, dir string) (all []workspace) {
 // A workspace outlives its jails, and a run as well as a session has it.
 func TestWorkspace(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		flags := []string{"--workspace", "acme/site", "--data-dir", dir}
 		o := c.Run(t, jail.Job{Flags: flags, Sh: "id -u; pwd; echo one >> log; ls -n | tail -n 1 | cut -d' ' -f3"})
 		o.Said(t, "1000\n/workspace\n1000\n")
@@ -109,7 +92,7 @@ func TestWorkspaceNames(t *testing.T) {
 // killed is free at once, and nothing of the jail before writes any more.
 func TestTwoWriters(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		run := func(id, sh string) *jail.Outcome {
 			return c.Run(t, jail.Job{Flags: []string{"--id", id, "--workspace", "acme/one", "--data-dir", dir}, Sh: sh})
 		}
@@ -154,7 +137,7 @@ func TestTwoWriters(t *testing.T) {
 // ended, with little more than was allowed.
 func TestWorkspaceQuota(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		for name, sh := range map[string]string{
 			"data":         `i=0; while :; do head -c 4M /dev/zero > f$i || exit 9; i=$((i+1)); done`,
 			"many writers": `for w in 0 1 2 3 4 5 6 7; do (i=0; while :; do head -c 1M /dev/zero > f$w-$i; i=$((i+1)); done) & done; wait`,
@@ -198,7 +181,7 @@ while True:
 // next one is refused until there is room: with a larger limit, or by its removal.
 func TestWorkspaceFull(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		run := func(megabytes int, sh string) *jail.Outcome {
 			request := fmt.Sprintf(`{"argv":["sh","-c",%q],"workspace":"acme/full","limits":{"workspaceBytes":%d}}`, sh, megabytes<<20)
 			return c.Do(t, jail.Job{Input: request}, "run", "--json", "--data-dir", dir, "--request", "-")
@@ -231,7 +214,7 @@ func TestWorkspacePreallocation(t *testing.T) {
 fd = os.open("g", os.O_RDWR | os.O_CREAT)
 os.posix_fallocate(fd, 0, 1 << 20)
 print(os.fstat(fd).st_size)'`
-		o := c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/pre", "--data-dir", data(t, c)}, Sh: sh})
+		o := c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/pre", "--data-dir", c.DataDir(t)}, Sh: sh})
 		o.Exited(t, 0)
 		if o.Out() != "1\n1048576\n" || !strings.Contains(o.ErrOut(), "not supported") {
 			t.Errorf("%s", o)
@@ -244,7 +227,7 @@ print(os.fstat(fd).st_size)'`
 // none.
 func TestWorkspaceToken(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		right, wrong := c.File(t, "token", "0123456789abcdef\n"), c.File(t, "guess", "0123456789abcdeg\n")
 		for _, f := range []string{right, wrong} {
 			if err := os.Chmod(f, 0o600); err != nil {
@@ -277,7 +260,7 @@ func TestWorkspaceToken(t *testing.T) {
 // Where the policy says so it is only read, by many at once.
 func TestWorkspaceReadOnly(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/ro", "--data-dir", dir}, Sh: "echo there > f"}).Exited(t, 0)
 		r := c.WithPolicy(t, "ro.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nworkspace = { access = \"read\" }\nrequire = [\"workspace\"]\n")
 		flags := []string{"--workspace", "acme/ro", "--data-dir", dir}
@@ -308,7 +291,7 @@ func TestWorkspaceReadOnly(t *testing.T) {
 // Prune removes what was not used for long, and what nobody has alone.
 func TestWorkspacePrune(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
-		dir := data(t, c)
+		dir := c.DataDir(t)
 		for _, n := range []string{"old", "new", "held"} {
 			c.Run(t, jail.Job{Flags: []string{"--workspace", "acme/" + n, "--data-dir", dir}, Sh: "mkdir -m 0 shut; echo x > f"}).Exited(t, 0)
 		}

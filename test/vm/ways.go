@@ -83,7 +83,7 @@ func musts(caller string) []string {
 
 // sessions are the tests of sessions whose outcome a kernel decides, for a user.
 const sessions = "TestSession|TestExec|TestTerminal|TestOneOfMany|TestEnds$|TestKill$|TestMemoryLeftBehind|TestCommandsLeaveNothing|TestSurvivors|TestAnotherUser|" +
-	"TestFiles$|TestExportImport|TestExportOfRun|TestWorkspace$|TestWorkspaceQuota"
+	"TestFiles$|TestExportImport|TestExportOfRun|TestWorkspace$|TestWorkspaceQuota|TestWorkspaceFull"
 
 // What of the suite each of the two big ways runs, unless it is to be all: what a
 // kernel, a host or its user decides. The rest is shown as well without a guest.
@@ -107,12 +107,12 @@ var (
 		without(tests("test/prereq", ""), "TestFewDescriptors|TestDamagedProgram"),
 		tests("test/escape", ""),
 		without(tests("test/crash", ""), "TestSoak"),
-		tests("test/session", sessions),
+		tests("test/session", sessions), tests("test/presets", ""),
 	}
 	allJobs = []plan.Job{
 		tests("test/run", ""), tests("test/tty", ""), tests("test/prereq", ""), tests("test/escape", ""),
 		tests("test/crash", ""), tests("test/session", ""), tests("test/api", ""), tests("cgroup", ""), tests("internal/pid1", ""), tests("internal/host", ""), tests("internal/workspace", ""),
-		tests("cmd/jailer", ""),
+		tests("cmd/jailer", ""), tests("test/presets", ""),
 	}
 )
 
