@@ -20,7 +20,7 @@ type TTY struct {
 	Size    terminal.Size        // at the start
 	Type    string               // the job's TERM, unless the plan has one
 	Resize  <-chan terminal.Size // nil: the size stays
-	Resized func(terminal.Size)  // called when the job's terminal has a new size; may be nil
+	Resized func(terminal.Size)  // called right before the job's terminal has a new size, so before any answer to it; may be nil
 	// Release is called when the job is over and its output is not taken. The
 	// caller's ^C must then be the caller's again. It may be nil.
 	Release func()
@@ -72,12 +72,11 @@ func (c *command) resizes() <-chan terminal.Size {
 }
 
 func (c *command) resize(s terminal.Size) {
-	if err := terminal.Resize(c.master, s); err != nil {
-		c.j.log.Debug("terminal not resized", "size", s.String(), "err", err)
-		return
-	}
 	if c.o.TTY.Resized != nil {
 		c.o.TTY.Resized(s)
+	}
+	if err := terminal.Resize(c.master, s); err != nil {
+		c.j.log.Debug("terminal not resized", "size", s.String(), "err", err)
 	}
 }
 

@@ -65,10 +65,11 @@ func (r *remote) request() *jailer.Request {
 }
 
 func (r *remote) resize(size terminal.Size) {
-	if r.master == nil || terminal.Resize(r.master, size) != nil {
+	if r.master == nil {
 		return
 	}
 	if r.o.TTY.Resized != nil {
 		r.o.TTY.Resized(size)
 	}
+	_ = terminal.Resize(r.master, size) // of a job that has just ended
 }
