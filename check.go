@@ -48,6 +48,9 @@ func (r *Request) Check() error {
 	if err := checkLabels(r.Labels); err != nil {
 		return err
 	}
+	if r.TraceParent != "" && !ValidTraceParent(r.TraceParent) {
+		return invalid("traceparent", fmt.Sprintf("%s is none of W3C Trace Context (00-TRACE-PARENT-FLAGS in lower-case hex)", quote(r.TraceParent)))
+	}
 	if err := checkArgs(r.Argv, r.Env); err != nil {
 		return err
 	}

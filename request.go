@@ -25,6 +25,10 @@ type Request struct {
 	Tenant  string            `json:"tenant,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"` // come back in the result
 
+	// TraceParent is the span that asks, of W3C Trace Context (ValidTraceParent). It
+	// comes back in the result, and is in the events, as a link: jailer makes no span.
+	TraceParent string `json:"traceparent,omitempty"`
+
 	Argv []string          `json:"argv,omitempty"` // never a shell string
 	Env  map[string]string `json:"env,omitempty"`
 	Cwd  string            `json:"cwd,omitempty"` // absolute, inside the jail; "" is /workspace

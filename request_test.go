@@ -17,7 +17,7 @@ import (
 	"github.com/jailer-project/jailer/limits"
 )
 
-const goodRequest = `{"v":1,"profile":"agent","tenant":"acme-1","labels":{"job":"42","k8s.io_x":"ü"},
+const goodRequest = `{"v":1,"profile":"agent","tenant":"acme-1","labels":{"job":"42","k8s.io_x":"ü"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
  "argv":["sh","-c","echo $A",""],"env":{"A":"1","http_proxy":"x","HTTP_PROXY":"y"},"cwd":"/workspace/sub/",
  "stdin":"aGkA/w==","stdinEncoding":"base64",
  "files":[{"path":"src/a\nb.py","content":"print(1)\n","mode":"0755"},{"path":"/tmp/x","content":"/w==","encoding":"base64"},{"path":"empty","content":""}],
@@ -129,6 +129,7 @@ func TestParseRequestRefuses(t *testing.T) {
 		{"tenant look-alike", `{"tenant":"аcme"}`, "tenant", ""},
 		{"tenant dash first", `{"tenant":"-a"}`, "tenant", ""},
 		{"profile", `{"profile":"../x"}`, "profile", ""},
+		{"traceparent", `{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"}`, "traceparent", "W3C"},
 		{"label name", `{"labels":{"A":"1"}}`, "labels", ""},
 		{"label control", `{"labels":{"a":"\u001b[2J"}}`, "labels.a", "control"},
 		{"label right-to-left", `{"labels":{"a":"\u202e"}}`, "labels.a", "control"},

@@ -16,6 +16,8 @@ type Result struct {
 	Tenant    string            `json:"tenant,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 
+	TraceParent string `json:"traceparent,omitempty"` // that of the request
+
 	Status   Status  `json:"status"`
 	ExitCode *int    `json:"exitCode"` // nil unless the main process exited
 	Signal   *string `json:"signal"`   // "SIGKILL"; nil unless a signal ended the main process

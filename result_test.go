@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func fullResult() jailer.Result {
 	return jailer.Result{
 		V: 1, SessionID: "s1", ExecID: "e1", Profile: "default", Tenant: "acme", Labels: map[string]string{"job": "42"},
-		Status: jailer.StatusTimedOut, ExitCode: new(0), Signal: new("SIGKILL"), Limit: new(jailer.LimitWall),
+		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		Status:      jailer.StatusTimedOut, ExitCode: new(0), Signal: new("SIGKILL"), Limit: new(jailer.LimitWall),
 		LimitsHit: []string{"pids"},
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC), DurationMs: 812, SetupMs: new(int64(14)),
 		Stdout: new("é\n"), StdoutEncoding: "utf-8", StdoutBytes: 14, StdoutTruncated: true,

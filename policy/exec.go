@@ -46,7 +46,7 @@ func ResolveExec(p *Policy, s *Plan, r *jailer.Request, o Overrides) (*Plan, err
 	n := new(Plan)
 	*n = *s
 	n.Labels, n.Require = maps.Clone(s.Labels), slices.Clone(s.Require)
-	n.Argv = slices.Clone(q.Argv)
+	n.Argv, n.TraceParent = slices.Clone(q.Argv), q.TraceParent
 	if q.Cwd != "" {
 		n.Cwd = path.Clean(q.Cwd)
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,9 +18,12 @@ type Overrides struct {
 	Profile string
 	Tenant  string
 	Labels  map[string]string
-	Argv    []string
-	Env     map[string]string
-	Cwd     string
+	// TraceParent is that of the caller's environment. It is inherited, not said, so
+	// that the request's goes before it.
+	TraceParent string
+	Argv        []string
+	Env         map[string]string
+	Cwd         string
 
 	Workspace string // persistent, TENANT/RESOURCE
 
@@ -73,6 +77,7 @@ func combine(r *jailer.Request, o Overrides) (q *jailer.Request, given limits.Li
 		}
 		*s.into = s.flag
 	}
+	c.TraceParent = cmp.Or(c.TraceParent, o.TraceParent)
 	if len(o.Argv) > 0 { // a command line without a command has an empty one
 		if c.Argv != nil {
 			return nil, given, both("argv")

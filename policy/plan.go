@@ -15,6 +15,8 @@ type Plan struct {
 	Tenant  string            `json:"tenant,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
+	TraceParent string `json:"traceparent,omitempty"`
+
 	Argv []string `json:"argv"`
 	// Env is "NAME=value", sorted by name: what the policy sets and what was
 	// asked for and allowed. The launcher puts its own variables (PATH, HOME,

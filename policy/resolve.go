@@ -43,7 +43,7 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 	}
 
 	n := &Plan{
-		Profile: name, Tenant: q.Tenant, Labels: maps.Clone(q.Labels),
+		Profile: name, Tenant: q.Tenant, Labels: maps.Clone(q.Labels), TraceParent: q.TraceParent,
 		Argv: slices.Clone(q.Argv), Cwd: defaultCwd,
 		Enforce: p.Enforce, IDs: f.ids, UIDRange: p.UIDRange,
 		Seccomp: f.seccomp, SeccompPath: p.filters[f.seccomp], AppArmor: f.apparmor, Network: f.networks[0],

@@ -169,6 +169,11 @@ func (a *app) commandOptions(f *requestFlags, argv []string) (o launch.Options, 
 	if o.Overrides, err = f.overrides(argv); err != nil {
 		return o, err
 	}
+	// It is for logs, and decides nothing; an invalid one is as good as none (W3C Trace
+	// Context, 4.3).
+	if span := os.Getenv("TRACEPARENT"); jailer.ValidTraceParent(span) {
+		o.Overrides.TraceParent = span
+	}
 	if o.Request, err = a.readRequest(f); err != nil {
 		return o, err
 	}

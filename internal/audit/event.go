@@ -52,6 +52,8 @@ type Subject struct {
 	Tenant    string            `json:"tenant,omitempty"`
 	Labels    map[string]string `json:"labels"` // never null
 	UID       int               `json:"uid"`    // of the caller, on the host
+	// TraceParent is the span that asked, of W3C Trace Context; absent where none did.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // An Event is one line of the log.
@@ -83,6 +85,7 @@ const (
 func (e Event) line(now time.Time) ([]byte, error) {
 	e.V, e.Time = Version, now.UTC().Format(stampForm)
 	e.SessionID, e.ExecID, e.Tenant = visible(e.SessionID), visible(e.ExecID), visible(e.Tenant)
+	e.TraceParent = visible(e.TraceParent)
 	labels := make(map[string]string, len(e.Labels))
 	for k, v := range e.Labels {
 		labels[visible(k)] = visible(v)

@@ -8,7 +8,7 @@ import (
 // recordStarted comes before PID 1 is told what to run. That the command then
 // can't be started is in its end.
 func (c *command) recordStarted() error {
-	return c.j.record(c.j.patience(), func() { c.recorded.Store(true) }, audit.Event{Type: c.startType(), ExecID: c.execID()})
+	return c.j.record(c.j.patience(), func() { c.recorded.Store(true) }, c.event(c.startType(), nil))
 }
 
 // recordEnd writes the end of a session's command. That of a run's comes with the
@@ -20,6 +20,15 @@ func (c *command) recordEnd() error {
 	events := c.endEvents()
 	c.recorded.Store(false)
 	return c.j.recordCommandEnd(events)
+}
+
+// event is one about the command.
+func (c *command) event(t audit.Type, data any) audit.Event {
+	e := audit.Event{Type: t, ExecID: c.execID(), Data: data}
+	if c.plan != nil {
+		e.TraceParent = c.plan.TraceParent
+	}
+	return e
 }
 
 // startType is the event of its start: a service's is not one that somebody waits for.
@@ -47,19 +56,19 @@ func (c *command) endEvents() []audit.Event {
 		if e == nil {
 			e = &jailer.Error{Code: jailer.CodeInternal}
 		}
-		return []audit.Event{{Type: c.endType(), ExecID: c.execID(), Data: audit.Finished{Error: audit.FailureOf(e)}}}
+		return []audit.Event{c.event(c.endType(), audit.Finished{Error: audit.FailureOf(e)})}
 	}
 	res := c.summary()
 	var events []audit.Event
 	for _, l := range res.LimitsHit {
 		ended := res.Limit != nil && l == string(*res.Limit)
-		events = append(events, audit.Event{Type: audit.LimitExceeded, ExecID: c.execID(), Data: audit.Exceeded{Limit: l, Ended: ended}})
+		events = append(events, c.event(audit.LimitExceeded, audit.Exceeded{Limit: l, Ended: ended}))
 	}
 	end := audit.FinishedBy(res)
 	if c.o.Streams != nil && c.totals == nil { // nobody told how much it wrote
 		end.StdoutBytes, end.StderrBytes = nil, nil
 	}
-	return append(events, audit.Event{Type: c.endType(), ExecID: c.execID(), Data: end})
+	return append(events, c.event(c.endType(), end))
 }
 
 // recordDenied writes what the policy refused in a session.
@@ -67,9 +76,9 @@ func (c *command) recordDenied() {
 	if c.refusal.Code != jailer.CodePolicyDenied || c.recorded.Load() {
 		return
 	}
-	err := c.j.record(c.j.patience(), func() {}, audit.Event{Type: audit.PolicyDenied, ExecID: c.execID(), Data: audit.Denied{
+	err := c.j.record(c.j.patience(), func() {}, c.event(audit.PolicyDenied, audit.Denied{
 		Failure: *audit.FailureOf(c.refusal), Field: c.refusal.Path,
-	}})
+	}))
 	if err != nil {
 		c.j.log.Error("a refusal is not in the event log", "err", err)
 	}

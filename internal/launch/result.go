@@ -38,7 +38,7 @@ func (c *command) summary() *jailer.Result {
 	res := &jailer.Result{
 		V:         jailer.ProtocolVersion,
 		SessionID: c.j.o.ID, ExecID: c.execID(),
-		Profile: c.plan.Profile, Tenant: c.plan.Tenant, Labels: c.plan.Labels,
+		Profile: c.plan.Profile, Tenant: c.plan.Tenant, Labels: c.plan.Labels, TraceParent: c.plan.TraceParent,
 		StartedAt:  c.startedAt.UTC().Truncate(time.Millisecond),
 		DurationMs: c.endedAt.Sub(c.startedAt).Milliseconds(),
 		SetupMs:    ptr(c.setup.Milliseconds()),

@@ -64,7 +64,7 @@ func (j *Jail) warn(err error) {
 // is refused here.
 func (j *Jail) openTrail(dir *state.Dir) error {
 	j.trail.subject = audit.Subject{
-		SessionID: j.o.ID, Tenant: j.plan.Tenant, Labels: j.plan.Labels, UID: os.Getuid(),
+		SessionID: j.o.ID, Tenant: j.plan.Tenant, Labels: j.plan.Labels, UID: os.Getuid(), TraceParent: j.plan.TraceParent,
 	}
 	log, err := j.openLog(dir)
 	if err != nil {
@@ -81,12 +81,20 @@ func (j *Jail) record(wait patience, done func(), events ...audit.Event) error {
 	if j.trail.log == nil || len(events) == 0 {
 		return nil
 	}
-	for i := range events {
-		events[i].Subject = j.trail.subject
-	}
+	j.sign(events)
 	j.trail.mu.Lock()
 	defer j.trail.mu.Unlock()
 	return j.recordLocked(wait, done, events)
+}
+
+// sign says whom the events are about. A command of a session may have been asked for
+// by another span than the session was.
+func (j *Jail) sign(events []audit.Event) {
+	for i := range events {
+		span := cmp.Or(events[i].TraceParent, j.trail.subject.TraceParent)
+		events[i].Subject = j.trail.subject
+		events[i].TraceParent = span
+	}
 }
 
 // recordCommandEnd writes the end of a session's command. What the log doesn't take
@@ -96,9 +104,7 @@ func (j *Jail) recordCommandEnd(events []audit.Event) error {
 	if j.trail.log == nil {
 		return nil
 	}
-	for i := range events {
-		events[i].Subject = j.trail.subject
-	}
+	j.sign(events)
 	j.trail.mu.Lock()
 	defer j.trail.mu.Unlock()
 	written := false
@@ -229,10 +235,11 @@ func (j *Jail) recordRefusal(err error) error {
 	if j.refusal.Code != jailer.CodePolicyDenied && j.refusal.Code != jailer.CodeUnauthorized || j.session != nil {
 		return nil
 	}
-	s := audit.Subject{Tenant: j.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid()}
+	s := audit.Subject{Tenant: j.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid(), TraceParent: j.o.Overrides.TraceParent}
 	if j.request != nil {
 		s.Tenant = cmp.Or(s.Tenant, j.request.Tenant)
 		maps.Copy(s.Labels, j.request.Labels)
+		s.TraceParent = cmp.Or(j.request.TraceParent, s.TraceParent)
 	}
 	maps.Copy(s.Labels, j.o.Overrides.Labels)
 	dir, err := state.Open(j.o.StateDir, j.o.XDGRuntimeDir)

@@ -13,7 +13,7 @@ import (
 // session's, and has no place in the protocol.
 func flagsOf(o policy.Overrides) *wire.Flags {
 	f := &wire.Flags{
-		Cwd: []byte(o.Cwd), Labels: o.Labels, CPUSet: o.CPUSet,
+		Cwd: []byte(o.Cwd), Labels: o.Labels, TraceParent: o.TraceParent, CPUSet: o.CPUSet,
 		OutputKeep: o.OutputKeep, OnOutputLimit: o.OnOutputLimit, Stdin: o.Stdin,
 		Capabilities: o.Capabilities, AppArmor: o.AppArmorRequired,
 	}
@@ -44,7 +44,7 @@ func overridesOf(f *wire.Flags) (policy.Overrides, error) {
 		return policy.Overrides{}, nil
 	}
 	o := policy.Overrides{
-		Cwd: string(f.Cwd), Labels: f.Labels, CPUSet: f.CPUSet,
+		Cwd: string(f.Cwd), Labels: f.Labels, TraceParent: f.TraceParent, CPUSet: f.CPUSet,
 		OutputKeep: f.OutputKeep, OnOutputLimit: f.OnOutputLimit, Stdin: f.Stdin,
 		Capabilities: f.Capabilities, AppArmorRequired: f.AppArmor,
 	}

@@ -137,6 +137,7 @@ type Flags struct {
 	Env           map[string][]byte `json:"env,omitempty"`
 	Cwd           []byte            `json:"cwd,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
+	TraceParent   string            `json:"traceparent,omitempty"`
 	Limits        map[string]int64  `json:"limits,omitempty"` // by limits.Field.Name, in its unit
 	CPUSet        string            `json:"cpuset,omitempty"`
 	OutputKeep    string            `json:"outputKeep,omitempty"`

@@ -17,7 +17,10 @@ type Event struct {
 	Tenant    string
 	Labels    map[string]string
 	UID       int
-	Data      map[string]any
+
+	TraceParent string
+
+	Data map[string]any
 
 	Line string // as it was printed
 }

@@ -149,6 +149,44 @@ func TestEventsHold(t *testing.T) {
 	})
 }
 
+// The span that asked is in all that comes of it: the request's, else the
+// environment's. The command doesn't have it, and an invalid one is ignored.
+func TestEventsSpan(t *testing.T) {
+	t.Parallel()
+	c := jail.User(t)
+	const env, asked = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	at := func(span string, j jail.Job) jail.Job {
+		j.Env = []string{"TRACEPARENT=" + span}
+		return j
+	}
+	request := `{"traceparent":"` + asked + `","argv":["true"]}`
+	for _, row := range []struct {
+		id, want string
+		job      jail.Job
+	}{
+		{"environment", env, at(env, jail.Job{Sh: `test -z "$TRACEPARENT"`})},
+		{"invalid", "", at(strings.ToUpper(env)+strings.Repeat("\x1b", 100), jail.Job{Argv: []string{"true"}})},
+		{"request", asked, at(env, jail.Job{Flags: []string{"--request", "-"}, Input: request})},
+		{"denied", env, at(env, jail.Job{Flags: []string{"--pids", "1000000"}, Argv: []string{"true"}})},
+		{"denied-request", asked, at(env, jail.Job{Flags: []string{"--request", "-", "--pids", "1000000"}, Input: request})},
+	} {
+		before := c.Events(t)
+		row.job.Flags = append(row.job.Flags, "--label", "id="+row.id)
+		if o := c.Run(t, row.job); !strings.HasPrefix(row.id, "denied") && o.Exited(t, 0).TraceParent != row.want {
+			t.Errorf("%s: the result has %q", row.id, o.Result.TraceParent)
+		}
+		es := c.Events(t)[len(before):]
+		if len(es) == 0 {
+			t.Errorf("%s: no events", row.id)
+		}
+		for _, e := range es {
+			if e.TraceParent != row.want {
+				t.Errorf("%s: %s", row.id, e.Line)
+			}
+		}
+	}
+}
+
 // Several at once write one log, in one order.
 func TestEventsTogether(t *testing.T) {
 	jail.Each(t, func(t *testing.T, c *jail.Caller) {

@@ -46,6 +46,36 @@ func TestSession(t *testing.T) {
 	})
 }
 
+// A session's events are linked to the span that made it, those of a command to the
+// one that asked for it.
+func TestSessionSpan(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		const made, asked = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+		ok(t, c.Do(t, jail.Job{Raw: true, Env: []string{"TRACEPARENT=" + made}}, "create", "--id", "span"))
+		in(t, c, "span", jail.Job{Argv: []string{"true"}}).Exited(t, 0)
+		if r := in(t, c, "span", jail.Job{Argv: []string{"true"}, Env: []string{"TRACEPARENT=" + asked}}).Exited(t, 0); r.TraceParent != asked {
+			t.Errorf("the result has %q", r.TraceParent)
+		}
+		if r := in(t, c, "span", jail.Job{Flags: []string{"--request", "-"}, Input: `{"argv":["true"],"traceparent":"` + asked + `"}`}).Exited(t, 0); r.TraceParent != asked {
+			t.Errorf("the result has %q", r.TraceParent)
+		}
+		ok(t, do(t, c, "delete", "span"))
+		es := c.Events(t)
+		if len(es) != 8 {
+			t.Errorf("%d events", len(es))
+		}
+		for _, e := range es {
+			want := made
+			if e.ExecID == "2" || e.ExecID == "3" {
+				want = asked
+			}
+			if e.TraceParent != want {
+				t.Errorf("want %s: %s", want, e.Line)
+			}
+		}
+	})
+}
+
 // What exec promises as run does.
 func TestExec(t *testing.T) {
 	each(t, func(t *testing.T, c *jail.Caller) {
