@@ -3,6 +3,7 @@ package jailer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -28,7 +29,8 @@ type (
 // FS is the files of a session's workspace, as an io/fs.FS that can also be written.
 // Paths are relative; no link leads out. Reading needs CapFSRead, listing CapFSList and
 // writing CapFSWrite. Each call is one of the session's, and may be made by many
-// goroutines at once; what an opened file or directory gives was read when it was.
+// goroutines at once, and fails when the session ends. A file that was opened is read to
+// the size that it had then, and a directory has the entries of its first reading.
 type FS struct {
 	s   *Session
 	ctx context.Context
@@ -45,16 +47,19 @@ func (s *Session) FS(ctx context.Context) *FS { return &FS{s, ctx} }
 
 // within does something with the workspace.
 func (f *FS) within(right string, do func(*remotefs.Workspace) error) error {
-	w, done, err := f.s.workspace(f.ctx, right)
+	w, err := f.s.workspace(f.ctx, right)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer w.Close()
 	return fileError(do(w))
 }
 
 // fileError is an error of a file verb as one of ours.
 func fileError(err error) error {
+	if un, ok := errors.AsType[*remotefs.UnnotedError](err); ok {
+		return &Error{Code: CodeInternal, Op: "session.files", Message: "it was done, and is not in the event log", Err: un.Err}
+	}
 	e, ok := errors.AsType[*files.Error](err)
 	if !ok {
 		return err
@@ -63,35 +68,32 @@ func fileError(err error) error {
 }
 
 // workspace opens the workspace, by the descriptor that the supervisor hands out.
-func (s *Session) workspace(ctx context.Context, rights ...string) (*remotefs.Workspace, func(), error) {
+func (s *Session) workspace(ctx context.Context, rights ...string) (*remotefs.Workspace, error) {
 	x, err := s.dial(ctx, &wire.Message{Type: wire.Files, Rights: rights})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m, fds, err := x.receiveFiles(wire.Done)
-	if err == nil && (m.Grant == nil || len(fds) != 1) {
+	if err == nil && m.Grant == nil {
 		err = garbled(m)
 	}
 	if err != nil {
 		wire.CloseAll(fds)
 		x.close()
-		return nil, nil, x.lost(err)
+		return nil, x.lost(err)
 	}
-	w := remotefs.New(fds[0], *m.Grant, func(change *wire.Change) error {
-		if err := x.conn.Send(&wire.Message{Type: wire.Note, Change: change}); err != nil {
-			return unnoted(err)
+	x.stop() // from here on the verbs see to ctx
+	w, err := remotefs.New(remotefs.Options{Files: fds, Grant: *m.Grant, Conn: x.conn, Refused: func(m *wire.Message) error {
+		e := new(Error)
+		if err := json.Unmarshal(m.Document, e); err != nil {
+			return garbled(m)
 		}
-		if _, err := x.receive(wire.Done); err != nil {
-			return unnoted(err)
-		}
-		return nil
-	})
-	return w, func() { w.Close(); x.close() }, nil
-}
-
-// unnoted is the error of a change that was made, and is not in the event log.
-func unnoted(err error) error {
-	return &Error{Code: CodeInternal, Op: "session.files", Message: "it was done, and is not in the event log", Err: err}
+		return e
+	}})
+	if err != nil {
+		return nil, &Error{Code: CodeInternal, Op: "session.socket", Err: err}
+	}
+	return w, nil
 }
 
 // pathError is an error as io/fs wants it.
@@ -118,7 +120,7 @@ func (f *FS) Open(name string) (fs.File, error) {
 	err := f.within(CapFSRead, func(w *remotefs.Workspace) error {
 		o, i, err := w.Open(name)
 		if o != nil {
-			file = &openFile{o, stat{i}}
+			file = &openFile{f: o, part: io.NewSectionReader(o, 0, i.Size), info: stat{i}}
 		} else {
 			file = &openDir{f: f, name: name, info: stat{i}}
 		}
@@ -154,14 +156,7 @@ func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	var i FileStat
 	err := f.within(CapFSList, func(w *remotefs.Workspace) error {
 		var err error
-		if i, err = w.Stat(name); err != nil || i.Type != files.Link {
-			return err
-		}
-		o, to, err := w.Open(name)
-		if o != nil {
-			o.Close()
-		}
-		i = to
+		i, err = w.Follow(name)
 		return err
 	})
 	if err != nil {
@@ -226,7 +221,8 @@ func (f *FS) Page(name string, o PageOptions) (Page, error) {
 	return p, err
 }
 
-// Put writes a file, whole or not at all.
+// Put writes a file, whole or not at all. r is not read after Put has returned, unless
+// one of its Reads blocked when ctx or the session ended.
 func (f *FS) Put(name string, r io.Reader, o PutOptions) (int64, error) {
 	var n int64
 	err := f.within(CapFSWrite, func(w *remotefs.Workspace) (err error) {
@@ -315,13 +311,19 @@ func (s stat) Mode() fs.FileMode {
 	return m
 }
 
-// openFile is a regular file.
+// openFile is a regular file, of the size that it had when it was opened: one that grows
+// has no end.
 type openFile struct {
-	*os.File
+	f    *os.File
+	part *io.SectionReader
 	info stat
 }
 
-func (o *openFile) Stat() (fs.FileInfo, error) { return o.info, nil }
+func (o *openFile) Stat() (fs.FileInfo, error)               { return o.info, nil }
+func (o *openFile) Read(b []byte) (int, error)               { return o.part.Read(b) }
+func (o *openFile) ReadAt(b []byte, at int64) (int, error)   { return o.part.ReadAt(b, at) }
+func (o *openFile) Seek(to int64, whence int) (int64, error) { return o.part.Seek(to, whence) }
+func (o *openFile) Close() error                             { return o.f.Close() }
 
 // openDir is a directory.
 type openDir struct {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/files"
-	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/remotefs"
+	"github.com/jailer-project/jailer/internal/session"
 	"github.com/jailer-project/jailer/internal/terminal"
 	"github.com/jailer-project/jailer/limits"
 )
@@ -40,13 +40,13 @@ func (a *app) inWorkspace(arg string, do func(context.Context, *remotefs.Workspa
 	if err != nil {
 		return err
 	}
-	w, done, err := client.Files(id, rights...)
+	w, err := client.Files(id, rights...)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer w.Close()
 	// A signal ends the program: a file that is being written has no name yet.
-	return launch.FileError(do(context.Background(), w))
+	return session.FileError(do(context.Background(), w))
 }
 
 func (a *app) fsLs() *cobra.Command {

@@ -118,11 +118,11 @@ func (i *importer) one(h *tar.Header) error {
 		return i.skip(h)
 	}
 	if h.Typeflag == tar.TypeDir {
-		if err := i.dir.Mkdir(name, true, uint32(h.Mode)&0o755|0o700); err != nil {
-			return err
+		made, err := i.dir.Mkdir(name, true, uint32(h.Mode)&0o755|0o700)
+		if err == nil || made != "" {
+			i.m.Directories++
 		}
-		i.m.Directories++
-		return nil
+		return err
 	}
 	return i.file(h, name)
 }
@@ -210,19 +210,22 @@ func (i *importer) file(h *tar.Header, name string) error {
 	}
 	sum := sha256.New()
 	mode := uint32(h.Mode)&0o755 | 0o600
-	n, err := i.dir.Put(i.ctx, name, io.TeeReader(i.tar, sum), files.PutOptions{Mode: mode, Max: h.Size, Parents: true})
+	w, err := i.dir.Put(i.ctx, name, io.TeeReader(i.tar, sum), files.PutOptions{Mode: mode, Max: h.Size, Parents: true})
+	if err != nil && w.Made != "" {
+		i.m.Directories++
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return broken(err)
 	}
 	if err != nil {
 		return err
 	}
-	if n != h.Size {
+	if w.Bytes != h.Size {
 		return broken(io.ErrUnexpectedEOF)
 	}
-	i.m.Bytes += n
+	i.m.Bytes += w.Bytes
 	i.m.Files = append(i.m.Files, Entry{
-		Path: name, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: mode, Protected: i.rules.covers(name),
+		Path: name, Bytes: w.Bytes, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: mode, Protected: i.rules.covers(name),
 	})
 	return nil
 }

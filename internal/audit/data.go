@@ -60,12 +60,15 @@ type Changed struct {
 	Verb  string `json:"verb"`
 	Path  string `json:"path"`
 	Bytes *int64 `json:"bytes,omitempty"`
+	// Partial: it failed or was interrupted, and some of it is done.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Moved is the data of artifact.exported and artifact.imported.
 type Moved struct {
-	Files int64 `json:"files"`
-	Bytes int64 `json:"bytes"`
+	Files   int64 `json:"files"`
+	Bytes   int64 `json:"bytes"`
+	Partial bool  `json:"partial,omitempty"` // as of Changed
 }
 
 // Path makes a path of any bytes fit for Changed.

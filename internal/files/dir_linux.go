@@ -59,10 +59,13 @@ func openBeneath(dir *os.File, path string, flags int, mode uint32, resolve uint
 }
 
 // look opens a path without opening what is there (O_PATH), and says what that is.
-// Links in the path are followed where they stay beneath; the last one too, unless
-// flags say O_NOFOLLOW.
-func (d *Dir) look(path string, flags int) (*os.File, *unix.Stat_t, error) {
-	f, err := d.Open(path, unix.O_PATH|flags, 0)
+// Links in the path are followed where they stay beneath, the last one too.
+func (d *Dir) look(path string) (*os.File, *unix.Stat_t, error) {
+	return told(d.Open(path, unix.O_PATH, 0))
+}
+
+// told adds what an open file is.
+func told(f *os.File, err error) (*os.File, *unix.Stat_t, error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,15 +84,11 @@ func (d *Dir) OpenStraight(path string, flags int) (*os.File, error) {
 
 // Plain is Regular without following any link.
 func (d *Dir) Plain(op, path string) (*os.File, *unix.Stat_t, error) {
-	at, err := d.OpenStraight(path, unix.O_PATH)
+	at, st, err := told(d.OpenStraight(path, unix.O_PATH))
 	if err != nil {
 		return nil, nil, fail(op, path, err)
 	}
 	defer at.Close()
-	st := new(unix.Stat_t)
-	if err := unix.Fstat(int(at.Fd()), st); err != nil {
-		return nil, nil, fail(op, path, err)
-	}
 	return regular(op, path, at, st)
 }
 
@@ -97,7 +96,7 @@ func (d *Dir) Plain(op, path string) (*os.File, *unix.Stat_t, error) {
 // for that: to open a FIFO wakes its writer, and to open a device may do anything. A
 // lease of somebody's is an error at once (O_NONBLOCK, fcntl(2) "Leases").
 func (d *Dir) Regular(op, path string) (*os.File, *unix.Stat_t, error) {
-	at, st, err := d.look(path, 0)
+	at, st, err := d.look(path)
 	if err != nil {
 		return nil, nil, fail(op, path, err)
 	}
@@ -110,15 +109,8 @@ func regular(op, path string, at *os.File, st *unix.Stat_t) (*os.File, *unix.Sta
 	if err := onlyRegular(op, path, st); err != nil {
 		return nil, nil, err
 	}
-	f, err := reopen(at, unix.O_RDONLY)
-	if err != nil {
-		return nil, nil, fail(op, path, err)
-	}
-	if err := unix.Fstat(int(f.Fd()), st); err != nil {
-		f.Close()
-		return nil, nil, fail(op, path, err)
-	}
-	return f, st, nil
+	f, st, err := told(reopen(at, unix.O_RDONLY))
+	return f, st, fail(op, path, err)
 }
 
 func onlyRegular(op, path string, st *unix.Stat_t) error {

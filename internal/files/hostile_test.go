@@ -61,7 +61,7 @@ func TestNotRegular(t *testing.T) {
 	_, err = verbs["mkdir"](d, soon(t), "directory")
 	coded(t, err, InvalidState)
 	for name := range kinds {
-		if err := d.Remove(soon(t), name, false); err != nil {
+		if _, err := d.Remove(soon(t), name, false); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestSizes(t *testing.T) {
 
 	_, err = d.Put(soon(t), "big", strings.NewReader("0123456789"), PutOptions{Mode: 0o644, Max: 9})
 	coded(t, err, TooLarge)
-	if n, err := d.Put(soon(t), "fits", strings.NewReader("0123456789"), PutOptions{Mode: 0o640, Max: 10}); err != nil || n != 10 {
+	if w, err := d.Put(soon(t), "fits", strings.NewReader("0123456789"), PutOptions{Mode: 0o640, Max: 10}); err != nil || w.Bytes != 10 {
 		t.Errorf("%d %v", n, err)
 	}
 	empty(t, root, "sparse", "grows", "fits")

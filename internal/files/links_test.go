@@ -45,13 +45,21 @@ var verbs = map[string]func(*Dir, context.Context, string) (string, error){
 		_, err := d.Put(ctx, p, strings.NewReader("put\n"), PutOptions{Mode: 0o644, Max: 100, Parents: true})
 		return "", err
 	},
-	"mkdir": func(d *Dir, _ context.Context, p string) (string, error) { return "", d.Mkdir(p, false, 0o755) },
-	"mkdir parents": func(d *Dir, _ context.Context, p string) (string, error) {
-		return "", d.Mkdir(p, true, 0o755)
+	"mkdir": func(d *Dir, _ context.Context, p string) (string, error) {
+		_, err := d.Mkdir(p, false, 0o755)
+		return "", err
 	},
-	"rm": func(d *Dir, ctx context.Context, p string) (string, error) { return "", d.Remove(ctx, p, false) },
+	"mkdir parents": func(d *Dir, _ context.Context, p string) (string, error) {
+		_, err := d.Mkdir(p, true, 0o755)
+		return "", err
+	},
+	"rm": func(d *Dir, ctx context.Context, p string) (string, error) {
+		_, err := d.Remove(ctx, p, false)
+		return "", err
+	},
 	"rm recursive": func(d *Dir, ctx context.Context, p string) (string, error) {
-		return "", d.Remove(ctx, p, true)
+		_, err := d.Remove(ctx, p, true)
+		return "", err
 	},
 }
 
@@ -195,11 +203,11 @@ func TestExchangeRace(t *testing.T) {
 				}
 			}
 		}
-		if err := d.Remove(soon(t), "a/new", true); err == nil {
+		if _, err := d.Remove(soon(t), "a/new", true); err == nil {
 			worked++
 		}
-		_ = d.Remove(soon(t), "a/sub/secret", true)
-		_ = d.Remove(soon(t), "a/secret", false)
+		_, _ = d.Remove(soon(t), "a/sub/secret", true)
+		_, _ = d.Remove(soon(t), "a/secret", false)
 	}
 	close(stop)
 	work.Wait()

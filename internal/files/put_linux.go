@@ -22,46 +22,53 @@ type PutOptions struct {
 	Exclusive bool   // refuse to replace a file
 }
 
+// Written is what a Put has done.
+type Written struct {
+	Bytes int64
+	Made  string // the last of the directories that it made above the file, also where it failed then; "" for none
+}
+
 // Put writes a file, which is there whole or not at all: it has no name before its last
 // byte is written (O_TMPFILE, open(2)), and then takes the place of an older one. What
 // is no regular file is not replaced, and a link not written through. Its owner is that
 // of the root.
-func (d *Dir) Put(ctx context.Context, p string, r io.Reader, o PutOptions) (n int64, err error) {
+func (d *Dir) Put(ctx context.Context, p string, r io.Reader, o PutOptions) (w Written, err error) {
 	const op = "fs.put"
 	if o.Mode > 0o777 {
-		return 0, refuse(InvalidRequest, op, p, "mode %04o given, only permission bits are possible", o.Mode)
+		return w, refuse(InvalidRequest, op, p, "mode %04o given, only permission bits are possible", o.Mode)
 	}
 	if p, err = cleanBelow(op, p); err != nil {
-		return 0, err
+		return w, err
 	}
 	if o.Parents {
-		if err := d.mkdirs(parentOf(p)); err != nil {
-			return 0, fail(op, p, err)
+		if w.Made, err = d.mkdirs(parentOf(p)); err != nil {
+			return w, fail(op, p, err)
 		}
 	}
 	dir, name, err := d.Parent(p)
 	if err != nil {
-		return 0, fail(op, p, err)
+		return w, fail(op, p, err)
 	}
 	defer dir.Close()
 	if err := replaceable(op, p, dir, name, o.Exclusive); err != nil {
-		return 0, err
+		return w, err
 	}
 	t, err := newTemp(dir)
 	if err != nil {
-		return 0, fail(op, p, err)
+		return w, fail(op, p, err)
 	}
 	defer t.remove()
-	if n, err = copyUpTo(ctx, t.f, r, o.Max); errors.Is(err, errMore) {
-		return 0, refuse(TooLarge, op, p, "more than the %d bytes allowed", o.Max)
+	n, err := copyUpTo(ctx, t.f, r, o.Max)
+	if errors.Is(err, errMore) {
+		return w, refuse(TooLarge, op, p, "more than the %d bytes allowed", o.Max)
 	}
 	var in writeError
 	if errors.As(err, &in) {
 		err = in.err
 	} else if err != nil && ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return w, context.Cause(ctx)
 	} else if err != nil {
-		return 0, &Error{Code: Internal, Op: op, Path: jailpath.Quote(p), Message: "the input can't be read", Err: err}
+		return w, &Error{Code: Internal, Op: op, Path: jailpath.Quote(p), Message: "the input can't be read", Err: err}
 	}
 	if err == nil {
 		err = d.own(t.f)
@@ -69,13 +76,16 @@ func (d *Dir) Put(ctx context.Context, p string, r io.Reader, o PutOptions) (n i
 	if err == nil {
 		err = unix.Fchmod(int(t.f.Fd()), o.Mode)
 	}
+	if cause := context.Cause(ctx); err == nil && cause != nil {
+		return w, cause // the last moment at which nothing is there of it
+	}
 	if err == nil {
 		err = t.name(name, o.Exclusive)
 	}
-	if err != nil {
-		return 0, fail(op, p, err)
+	if err == nil {
+		w.Bytes = n
 	}
-	return n, nil
+	return w, fail(op, p, err)
 }
 
 func parentOf(p string) string {
@@ -182,27 +192,30 @@ func (t *temp) remove() {
 }
 
 // Mkdir makes a directory. With parents those above it are made too, and one that is
-// there is no error.
-func (d *Dir) Mkdir(p string, parents bool, mode uint32) error {
+// there is no error. made is the last one that it made, also where it failed then; "" for
+// none.
+func (d *Dir) Mkdir(p string, parents bool, mode uint32) (made string, err error) {
 	const op = "fs.mkdir"
 	if mode > 0o777 {
-		return refuse(InvalidRequest, op, p, "mode %04o given, only permission bits are possible", mode)
+		return "", refuse(InvalidRequest, op, p, "mode %04o given, only permission bits are possible", mode)
 	}
-	p, err := cleanBelow(op, p)
-	if err != nil {
-		return err
+	if p, err = cleanBelow(op, p); err != nil {
+		return "", err
 	}
 	if parents {
-		if err := d.mkdirs(parentOf(p)); err != nil {
-			return fail(op, p, err)
+		if made, err = d.mkdirs(parentOf(p)); err != nil {
+			return made, fail(op, p, err)
 		}
 	}
 	dir, name, err := d.Parent(p)
 	if err != nil {
-		return fail(op, p, err)
+		return made, fail(op, p, err)
 	}
 	defer dir.Close()
 	err = d.mkdirAt(dir, name, mode)
+	if err == nil {
+		return p, nil
+	}
 	if errors.Is(err, unix.EEXIST) && parents {
 		st, serr := lstat(dir, name)
 		switch {
@@ -211,16 +224,16 @@ func (d *Dir) Mkdir(p string, parents bool, mode uint32) error {
 		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 			err = nil
 		default:
-			return refuse(NotRegular, op, p, "is a %s, no directory", typeOf(st.Mode))
+			return made, refuse(NotRegular, op, p, "is a %s, no directory", typeOf(st.Mode))
 		}
 	}
-	return fail(op, p, err)
+	return made, fail(op, p, err)
 }
 
-// mkdirs makes every directory of a clean path that is not there.
-func (d *Dir) mkdirs(p string) error {
+// mkdirs makes every directory of a clean path that is not there. made is the last one.
+func (d *Dir) mkdirs(p string) (made string, err error) {
 	if p == "." {
-		return nil
+		return "", nil
 	}
 	for end := 0; end < len(p); {
 		next := strings.IndexByte(p[end:], '/')
@@ -235,19 +248,21 @@ func (d *Dir) mkdirs(p string) error {
 			continue
 		}
 		if !errors.Is(err, unix.ENOENT) {
-			return err
+			return made, err
 		}
 		dir, name, err := d.Parent(upTo)
 		if err != nil {
-			return err
+			return made, err
 		}
 		err = d.mkdirAt(dir, name, 0o755)
 		dir.Close()
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
+		if err == nil {
+			made = upTo
+		} else if !errors.Is(err, unix.EEXIST) {
+			return made, err
 		}
 	}
-	return nil
+	return made, nil
 }
 
 // mkdirAt makes one directory with exactly this mode.

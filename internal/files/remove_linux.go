@@ -10,31 +10,33 @@ import (
 )
 
 // Remove removes a file, a link or an empty directory; with recursive a directory with
-// all that is in it. A link is removed, never what it leads to.
-func (d *Dir) Remove(ctx context.Context, p string, recursive bool) error {
+// all that is in it. A link is removed, never what it leads to. some says that anything
+// is gone, also where it failed then.
+func (d *Dir) Remove(ctx context.Context, p string, recursive bool) (some bool, err error) {
 	const op = "fs.rm"
-	p, err := cleanBelow(op, p)
-	if err != nil {
-		return err
+	if p, err = cleanBelow(op, p); err != nil {
+		return false, err
 	}
 	dir, name, err := d.Parent(p)
 	if err != nil {
-		return fail(op, p, err)
+		return false, fail(op, p, err)
 	}
 	defer dir.Close()
 	st, err := lstat(dir, name)
 	if err != nil {
-		return fail(op, p, err)
+		return false, fail(op, p, err)
 	}
-	switch {
-	case recursive:
-		err = RemoveAll(ctx, dir, name)
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		err = unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR)
-	default:
-		err = unix.Unlinkat(int(dir.Fd()), name, 0)
+	flags := 0
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		flags = unix.AT_REMOVEDIR
 	}
-	return fail(op, p, err)
+	if recursive {
+		some, err = removeAll(ctx, dir, name)
+	} else {
+		err = unix.Unlinkat(int(dir.Fd()), name, flags)
+		some = err == nil
+	}
+	return some, fail(op, p, err)
 }
 
 const (
@@ -50,51 +52,72 @@ const (
 // trees of any depth, directories without permissions, for root immutable files. It
 // follows no link and leaves what is mounted in it. One that is not there is no error.
 func RemoveAll(ctx context.Context, parent *os.File, name string) error {
-	err := unlink(parent, name)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
+	_, err := removeAll(ctx, parent, name)
+	return err
+}
+
+func removeAll(ctx context.Context, parent *os.File, name string) (some bool, err error) {
+	var r removal
+	st, err := r.leaf(parent, name)
+	if st == nil {
+		return r.some, err
 	}
-	st, serr := lstat(parent, name)
-	switch {
-	case errors.Is(serr, unix.ENOENT):
-		return nil
-	case serr != nil:
-		return serr
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return err
-	}
+	r.dev = st.Dev
 	for n := 0; ; n++ {
-		r, err := removalOf(parent, name, st.Dev)
+		r.top, err = openToEmpty(parent, name)
 		if errors.Is(err, unix.ENOENT) {
-			return nil
+			return r.some, nil
 		}
 		if err != nil {
-			return err
+			return r.some, err
 		}
 		err = r.empty(ctx, r.top, 1)
 		r.top.Close()
 		if err != nil {
-			return err
+			return r.some, err
 		}
-		err = rmdir(parent, name)
+		err = r.rmdir(parent, name)
 		if err == nil || errors.Is(err, unix.ENOENT) {
-			return nil
+			return r.some, nil
 		}
 		if !errors.Is(err, unix.ENOTEMPTY) || n == rounds {
-			return err
+			return r.some, err
 		}
 	}
 }
 
 // A removal is of one tree.
 type removal struct {
-	top *os.File
-	dev uint64
+	top  *os.File
+	dev  uint64
+	some bool // of it is gone
 }
 
-func removalOf(parent *os.File, name string, dev uint64) (*removal, error) {
-	top, err := openToEmpty(parent, name)
-	return &removal{top, dev}, err
+// leaf removes what is no directory. Of a directory it gives what that is, else nil.
+func (r *removal) leaf(dir *os.File, name string) (*unix.Stat_t, error) {
+	err := removeName(dir, name, 0)
+	if err == nil {
+		r.some = true
+	}
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	st, serr := lstat(dir, name)
+	switch {
+	case errors.Is(serr, unix.ENOENT):
+		return nil, nil
+	case serr != nil:
+		return nil, serr
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return nil, err
+	}
+	return st, nil
+}
+
+func (r *removal) rmdir(dir *os.File, name string) error {
+	err := removeName(dir, name, unix.AT_REMOVEDIR)
+	r.some = r.some || err == nil
+	return err
 }
 
 // openToEmpty opens a directory, with the permissions that its owner needs to empty it.
@@ -169,22 +192,14 @@ func (r *removal) pass(ctx context.Context, dir *os.File, depth int) (seen bool,
 }
 
 func (r *removal) one(ctx context.Context, dir *os.File, name string, depth int) error {
-	err := unlink(dir, name)
-	if err == nil || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	st, serr := lstat(dir, name)
-	switch {
-	case errors.Is(serr, unix.ENOENT):
-		return nil
-	case serr != nil:
-		return serr
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+	st, err := r.leaf(dir, name)
+	if st == nil {
 		return err
-	case st.Dev != r.dev:
+	}
+	if st.Dev != r.dev {
 		return unix.EBUSY // a mount
 	}
-	if err := rmdir(dir, name); err == nil {
+	if err := r.rmdir(dir, name); err == nil {
 		return nil
 	}
 	child, err := openToEmpty(dir, name)
@@ -205,16 +220,12 @@ func (r *removal) one(ctx context.Context, dir *os.File, name string, depth int)
 	if err := r.empty(ctx, child, depth+1); err != nil {
 		return err
 	}
-	err = rmdir(dir, name)
+	err = r.rmdir(dir, name)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	return err
 }
-
-func unlink(dir *os.File, name string) error { return removeName(dir, name, 0) }
-
-func rmdir(dir *os.File, name string) error { return removeName(dir, name, unix.AT_REMOVEDIR) }
 
 // removeName clears, for root, the attributes that keep a name where it is.
 func removeName(dir *os.File, name string, flags int) error {

@@ -95,6 +95,21 @@ func (d *Dir) Stat(p string) (Info, error) {
 	return i, fail(op, p, err)
 }
 
+// Follow tells of what a path leads to. Links are followed where they stay beneath.
+func (d *Dir) Follow(p string) (Info, error) {
+	const op = "fs.stat"
+	p, err := Clean(op, p)
+	if err != nil {
+		return Info{}, err
+	}
+	f, st, err := d.look(p)
+	if err != nil {
+		return Info{}, fail(op, p, err)
+	}
+	f.Close()
+	return infoOf(path.Base(p), st), nil
+}
+
 // Look opens a regular file for reading and tells of it; of a directory it tells alone,
 // and f is nil. Links are followed where they stay beneath.
 func (d *Dir) Look(p string) (f *os.File, i Info, err error) {
@@ -102,7 +117,7 @@ func (d *Dir) Look(p string) (f *os.File, i Info, err error) {
 	if p, err = Clean(op, p); err != nil {
 		return nil, i, err
 	}
-	at, st, err := d.look(p, 0)
+	at, st, err := d.look(p)
 	if err != nil {
 		return nil, i, fail(op, p, err)
 	}

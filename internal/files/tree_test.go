@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func TestDeepTree(t *testing.T) {
 	_, err = verbs["cat"](d, soon(t), strings.Repeat("deep/", 900)+"none")
 	coded(t, err, InvalidPath, NotFound)
 	began = time.Now()
-	if err := d.Remove(soon(t), "deep", true); err != nil {
+	if _, err := d.Remove(soon(t), "deep", true); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("removed %d: %v", n, time.Since(began))
@@ -103,7 +104,7 @@ func TestWithoutPermissions(t *testing.T) {
 	if err != nil || inodes != 2+5*3 || bytes < 500_000 {
 		t.Errorf("%d bytes in %d: %v", bytes, inodes, err)
 	}
-	if err := d.Remove(soon(t), "t", true); err != nil {
+	if _, err := d.Remove(soon(t), "t", true); err != nil {
 		t.Error(err)
 	}
 	empty(t, root)
@@ -134,10 +135,40 @@ func TestImmutable(t *testing.T) {
 	if os.RemoveAll(filepath.Join(root, "t", "file")) == nil {
 		t.Fatal("it is not immutable")
 	}
-	if err := d.Remove(soon(t), "t", true); err != nil {
+	if _, err := d.Remove(soon(t), "t", true); err != nil {
 		t.Fatal(err)
 	}
 	empty(t, root)
+}
+
+// What is removed before a removal ends is told of.
+func TestRemoveInterrupted(t *testing.T) {
+	d, root, _ := open(t)
+	if err := os.Mkdir(filepath.Join(root, "t"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1500 {
+		write(t, filepath.Join(root, "t", strconv.Itoa(i)), "")
+	}
+	if some, err := d.Remove(&endsAfter{Context: t.Context(), looks: 0}, "t", true); !errors.Is(err, context.Canceled) || some {
+		t.Errorf("%v %v", some, err)
+	}
+	if some, err := d.Remove(&endsAfter{Context: t.Context(), looks: 1}, "t", true); !errors.Is(err, context.Canceled) || !some {
+		t.Errorf("%v %v", some, err)
+	}
+}
+
+// endsAfter is looked at so often before it ends.
+type endsAfter struct {
+	context.Context
+	looks int
+}
+
+func (e *endsAfter) Err() error {
+	if e.looks--; e.looks < 0 {
+		return context.Canceled
+	}
+	return nil
 }
 
 // A mount in the tree is left, and nothing in it removed or counted.
@@ -153,8 +184,8 @@ func TestMountIsLeft(t *testing.T) {
 	}
 	defer unix.Unmount(at, unix.MNT_DETACH)
 	write(t, filepath.Join(at, "host"), "x")
-	if err := d.Remove(soon(t), "t", true); err == nil {
-		t.Error("removed through a mount")
+	if some, err := d.Remove(soon(t), "t", true); err == nil || some {
+		t.Errorf("removed through a mount: %v", some)
 	}
 	if _, err := os.Stat(filepath.Join(at, "host")); err != nil {
 		t.Error(err)
@@ -188,7 +219,7 @@ func TestRemoveRace(t *testing.T) {
 		})
 	}
 	for begin := time.Now(); time.Since(begin) < raceTime(); {
-		err := d.Remove(soon(t), "t", true)
+		_, err := d.Remove(soon(t), "t", true)
 		var e *Error
 		if err != nil && (!errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded)) {
 			t.Fatal(err)
@@ -196,7 +227,7 @@ func TestRemoveRace(t *testing.T) {
 	}
 	close(stop)
 	work.Wait()
-	if err := d.Remove(soon(t), "t", true); err != nil {
+	if _, err := d.Remove(soon(t), "t", true); err != nil {
 		var e *Error
 		if !errors.As(err, &e) || e.Code != NotFound {
 			t.Error(err)

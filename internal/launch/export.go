@@ -67,7 +67,7 @@ func (c *command) exportOne(x Export) (m artifact.Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	defer at.Dir.Close()
+	defer at.Close()
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	go func() { // nobody else listens any more

@@ -11,11 +11,18 @@ import (
 
 // Files is the jail's workspace, seen from the host.
 type Files struct {
-	Dir      *os.File // O_PATH; the receiver closes it
+	Dir      *os.File // O_PATH
+	Lock     *os.File // of a persistent workspace, which is held as long as this is open; else nil
 	UID, GID uint32   // whose the files are
 }
 
-// Files gives the workspace of a live jail.
+// Close closes the descriptors.
+func (f Files) Close() {
+	f.Dir.Close()
+	f.Lock.Close() // nil is an error that says nothing
+}
+
+// Files gives the workspace of a live jail. The receiver closes it.
 func (j *Jail) Files() (Files, error) {
 	if j.ids.n > 0 {
 		// The job's id is one of the range, and the caller can't act as that.
@@ -39,7 +46,14 @@ func (j *Jail) Files() (Files, error) {
 	if derr != nil {
 		return Files{}, os.NewSyscallError("fcntl", derr)
 	}
-	return Files{Dir: os.NewFile(uintptr(fd), "workspace"), UID: j.ids.uid, GID: j.ids.gid}, nil
+	f := Files{Dir: os.NewFile(uintptr(fd), "workspace"), UID: j.ids.uid, GID: j.ids.gid}
+	if j.persistent != nil {
+		if f.Lock, err = j.persistent.Hold(); err != nil {
+			f.Dir.Close()
+			return Files{}, err
+		}
+	}
+	return f, nil
 }
 
 // Note writes an event of the session.

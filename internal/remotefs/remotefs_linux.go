@@ -7,6 +7,7 @@ package remotefs
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -18,24 +19,43 @@ import (
 	"github.com/jailer-project/jailer/internal/wire"
 )
 
+// Options are what the supervisor has answered.
+type Options struct {
+	// Files are the workspace and, of a persistent one, its lock: nobody else has it
+	// before this client, too, has let it go (flock(2): a lock is the open file's). The
+	// supervisor may be killed while a verb is at work.
+	Files []*os.File
+	Grant wire.Grant
+	Conn  *wire.Conn
+	// Refused is the error that a message of type wire.Error is.
+	Refused func(*wire.Message) error
+}
+
 // A Workspace is one session's.
 type Workspace struct {
 	dir   *files.Dir
+	lock  []*os.File
 	grant wire.Grant
-	note  func(*wire.Change) error
+	link  *link
 }
 
-// New takes the descriptor over. note tells the supervisor of a change, and returns
-// when it is in the event log.
-func New(dir *os.File, grant wire.Grant, note func(*wire.Change) error) *Workspace {
-	return &Workspace{dir: files.New(dir), grant: grant, note: note}
+// New takes the files and the connection over. Verbs end with the session.
+func New(o Options) (*Workspace, error) {
+	if len(o.Files) < 1 || len(o.Files) > 2 {
+		wire.CloseAll(o.Files)
+		o.Conn.Close()
+		return nil, fmt.Errorf("%d descriptors came with the workspace", len(o.Files))
+	}
+	return &Workspace{dir: files.New(o.Files[0]), lock: o.Files[1:], grant: o.Grant, link: newLink(o.Conn, o.Refused)}, nil
 }
 
-// Close lets go of the descriptor.
-func (w *Workspace) Close() error { return w.dir.Close() }
-
-// MaxFile is the most bytes of one file that a verb moves.
-func (w *Workspace) MaxFile() int64 { return w.grant.MaxFile }
+// Close lets go of it. No verb may be at work.
+func (w *Workspace) Close() error {
+	err := w.dir.Close()
+	wire.CloseAll(w.lock)
+	w.link.close()
+	return err
+}
 
 // Relative makes a path of the jail's one of the workspace's: /workspace and what is
 // below it may be named as the command sees it.
@@ -52,9 +72,14 @@ func Relative(path string) string {
 func (w *Workspace) as(f func() error) error { return asuser.Do(w.grant.UID, w.grant.GID, f) }
 
 // Stat tells of one file, and follows no link.
-func (w *Workspace) Stat(path string) (i files.Info, err error) {
+func (w *Workspace) Stat(path string) (files.Info, error) { return w.told(w.dir.Stat, path) }
+
+// Follow tells of what a path leads to.
+func (w *Workspace) Follow(path string) (files.Info, error) { return w.told(w.dir.Follow, path) }
+
+func (w *Workspace) told(stat func(string) (files.Info, error), path string) (i files.Info, err error) {
 	err = w.as(func() error {
-		i, err = w.dir.Stat(Relative(path))
+		i, err = stat(Relative(path))
 		return err
 	})
 	return i, err
@@ -62,6 +87,8 @@ func (w *Workspace) Stat(path string) (i files.Info, err error) {
 
 // List gives a part of a directory.
 func (w *Workspace) List(ctx context.Context, path, cursor string, limit int) (l files.Listing, err error) {
+	ctx, done := w.link.within(ctx)
+	defer done()
 	err = w.as(func() error {
 		l, err = w.dir.List(ctx, Relative(path), cursor, limit)
 		return err
@@ -69,9 +96,9 @@ func (w *Workspace) List(ctx context.Context, path, cursor string, limit int) (l
 	return l, err
 }
 
-// Cat copies a file of at most max bytes to out; 0 is MaxFile.
+// Cat copies a file of at most max bytes to out; 0 is the session's limit for a file.
 func (w *Workspace) Cat(ctx context.Context, out io.Writer, path string, most int64) (n int64, err error) {
-	err = w.sending(out, func(out io.Writer) error {
+	_, err = w.sending(ctx, out, func(ctx context.Context, out io.Writer) error {
 		n, err = w.dir.Cat(ctx, out, Relative(path), w.most(most))
 		return err
 	})
@@ -87,6 +114,8 @@ func (w *Workspace) most(asked int64) int64 {
 
 // Page gives a part of a text file.
 func (w *Workspace) Page(ctx context.Context, path string, o files.PageOptions) (p files.Page, err error) {
+	ctx, done := w.link.within(ctx)
+	defer done()
 	err = w.as(func() error {
 		p, err = w.dir.Page(ctx, Relative(path), o)
 		return err
@@ -94,33 +123,41 @@ func (w *Workspace) Page(ctx context.Context, path string, o files.PageOptions) 
 	return p, err
 }
 
-// Put makes or replaces a file.
-func (w *Workspace) Put(ctx context.Context, path string, in io.Reader, o files.PutOptions) (n int64, err error) {
+// Put makes or replaces a file. in is not read after it has returned, unless a Read
+// blocked when ctx or the session ended.
+func (w *Workspace) Put(ctx context.Context, path string, in io.Reader, o files.PutOptions) (int64, error) {
 	o.Max = w.most(o.Max)
-	err = w.receiving(in, func(in io.Reader) error {
-		n, err = w.dir.Put(ctx, Relative(path), in, o)
+	var done files.Written
+	err := w.receiving(ctx, in, func(ctx context.Context, in io.Reader) (err error) {
+		done, err = w.dir.Put(ctx, Relative(path), in, o)
 		return err
 	})
 	if err != nil {
-		return n, err
+		return 0, w.noted(err, done.Made != "", &wire.Change{Event: wire.FileWritten, Verb: "mkdir", Path: []byte(done.Made)})
 	}
-	return n, w.note(&wire.Change{Event: "file.written", Verb: "put", Path: []byte(Relative(path)), Bytes: n})
+	return done.Bytes, w.noted(nil, true, &wire.Change{Event: wire.FileWritten, Verb: "put", Path: []byte(Relative(path)), Bytes: done.Bytes})
 }
 
 // Mkdir makes a directory, and those above it if parents says so.
 func (w *Workspace) Mkdir(path string, parents bool, mode uint32) error {
-	if err := w.as(func() error { return w.dir.Mkdir(Relative(path), parents, mode) }); err != nil {
+	var made string
+	err := w.as(func() (err error) {
+		made, err = w.dir.Mkdir(Relative(path), parents, mode)
 		return err
-	}
-	return w.note(&wire.Change{Event: "file.written", Verb: "mkdir", Path: []byte(Relative(path))})
+	})
+	return w.noted(err, made != "", &wire.Change{Event: wire.FileWritten, Verb: "mkdir", Path: []byte(made)})
 }
 
 // Remove removes a file, or an empty directory, or with recursive what is in it too.
 func (w *Workspace) Remove(ctx context.Context, path string, recursive bool) error {
-	if err := w.as(func() error { return w.dir.Remove(ctx, Relative(path), recursive) }); err != nil {
+	ctx, done := w.link.within(ctx)
+	defer done()
+	var some bool
+	err := w.as(func() (err error) {
+		some, err = w.dir.Remove(ctx, Relative(path), recursive)
 		return err
-	}
-	return w.note(&wire.Change{Event: "file.removed", Verb: "rm", Path: []byte(Relative(path))})
+	})
+	return w.noted(err, some, &wire.Change{Event: wire.FileRemoved, Verb: "rm", Path: []byte(Relative(path)), Partial: err != nil})
 }
 
 // Export writes what the globs match as a tar.
@@ -130,67 +167,65 @@ func (w *Workspace) Export(ctx context.Context, out io.Writer, globs []string) (
 	for i, g := range globs {
 		relative[i] = Relative(g)
 	}
-	err = w.sending(out, func(out io.Writer) error {
+	sent, err := w.sending(ctx, out, func(ctx context.Context, out io.Writer) error {
 		m, err = artifact.Export(ctx, w.dir, out, relative, l)
 		return err
 	})
-	if err != nil {
-		return m, err
-	}
-	return m, w.note(&wire.Change{Event: "artifact.exported", Files: int64(len(m.Files)), Bytes: m.Bytes})
+	return m, w.noted(err, sent > 0, moved(wire.ArtifactExported, m, err))
 }
 
-// Import makes what a tar has.
+// Import makes what a tar has. in is not read after it has returned, as with Put.
 func (w *Workspace) Import(ctx context.Context, in io.Reader) (m artifact.Manifest, err error) {
-	err = w.receiving(in, func(in io.Reader) error {
+	err = w.receiving(ctx, in, func(ctx context.Context, in io.Reader) error {
 		m, err = artifact.Import(ctx, w.dir, in, w.limits())
 		return err
 	})
-	if len(m.Files) > 0 || err == nil { // some are there, whatever came after them
-		if lost := w.note(&wire.Change{Event: "artifact.imported", Files: int64(len(m.Files)), Bytes: m.Bytes}); err == nil {
-			err = lost
-		}
-	}
-	return m, err
+	return m, w.noted(err, err == nil || len(m.Files)+m.Directories > 0, moved(wire.ArtifactImported, m, err))
 }
+
+func moved(event string, m artifact.Manifest, err error) *wire.Change {
+	return &wire.Change{Event: event, Files: int64(len(m.Files)), Bytes: m.Bytes, Partial: err != nil}
+}
+
+// noted is the end of a verb. What it changed before it failed is told too.
+func (w *Workspace) noted(err error, changed bool, c *wire.Change) error {
+	if !changed {
+		return err
+	}
+	if nerr := w.link.note(c); nerr != nil && err == nil {
+		return &UnnotedError{nerr}
+	}
+	return err
+}
+
+// An UnnotedError is of what was done, and is not in the event log.
+type UnnotedError struct{ Err error }
+
+func (e *UnnotedError) Error() string {
+	return "it was done, and is not in the event log: " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *UnnotedError) Unwrap() error { return e.Err }
 
 func (w *Workspace) limits() artifact.Limits {
 	return artifact.Limits{MaxFileBytes: w.grant.MaxFile, Protected: w.grant.Protected, OnProtected: w.grant.OnProtected}
 }
 
-// sending runs f as the files' user, and copies what it writes to out as this one: a
-// Writer of the caller's may do work of its own.
-func (w *Workspace) sending(out io.Writer, f func(io.Writer) error) error {
-	if os.Geteuid() != 0 {
-		return f(out)
-	}
-	r, pw := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := w.as(func() error { return f(pw) })
-		pw.CloseWithError(err) // nil is the end
-		done <- err
-	}()
-	_, werr := io.Copy(out, r)
-	r.CloseWithError(werr) // f writes to nobody any more
-	if err := <-done; err != nil {
-		return err
-	}
-	return werr
+// sending runs f as the files' user, and writes to out as this one. n is how much.
+func (w *Workspace) sending(ctx context.Context, out io.Writer, f func(context.Context, io.Writer) error) (n int64, err error) {
+	ctx, done := w.link.within(ctx)
+	defer done()
+	to := &writer{relay{ctx: ctx}, out}
+	err = w.as(func() error { return f(ctx, to) })
+	return to.n, err
 }
 
 // receiving is the other way round.
-func (w *Workspace) receiving(in io.Reader, f func(io.Reader) error) error {
-	if os.Geteuid() != 0 {
-		return f(in)
-	}
-	pr, pw := io.Pipe()
-	go func() {
-		_, err := io.Copy(pw, in)
-		pw.CloseWithError(err)
-	}()
-	defer pr.Close() // the copy ends, if its Reader does
-	return w.as(func() error { return f(pr) })
+func (w *Workspace) receiving(ctx context.Context, in io.Reader, f func(context.Context, io.Reader) error) error {
+	ctx, done := w.link.within(ctx)
+	defer done()
+	return w.as(func() error { return f(ctx, &reader{relay{ctx: ctx}, in}) })
 }
 
 // Open opens a regular file for reading, or tells of a directory: then the file is nil.

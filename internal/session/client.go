@@ -123,13 +123,18 @@ func (c *Client) receive(conn *wire.Conn, first bool) (*wire.Message, []*os.File
 	}
 	if m.Type == wire.Error {
 		wire.CloseAll(files)
-		e := new(jailer.Error)
-		if err := json.Unmarshal(m.Document, e); err != nil {
-			e = &jailer.Error{Code: jailer.CodeInternal, Op: "session.socket", Err: err}
-		}
-		return nil, nil, e
+		return nil, nil, refusal(m)
 	}
 	return m, files, nil
+}
+
+// refusal is the error that a message has.
+func refusal(m *wire.Message) error {
+	e := new(jailer.Error)
+	if err := json.Unmarshal(m.Document, e); err != nil {
+		e = &jailer.Error{Code: jailer.CodeInternal, Op: "session.socket", Err: err}
+	}
+	return e
 }
 
 func noAnswer() error {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/jailer-project/jailer"
@@ -14,7 +15,8 @@ import (
 // itself never touches a file of the jail's: whatever a job has put there can hold up
 // the client alone.
 func (s *Server) files(c *client, m *wire.Message) error {
-	if err := s.grants(m.Rights); err != nil {
+	rights := m.Rights
+	if err := s.grants(rights); err != nil {
 		s.jail.Denied(asError(err))
 		return err
 	}
@@ -23,11 +25,15 @@ func (s *Server) files(c *client, m *wire.Message) error {
 		return err
 	}
 	plan := s.jail.Plan()
-	defer f.Dir.Close() // the message has one of its own
+	handed := []*os.File{f.Dir}
+	if f.Lock != nil {
+		handed = append(handed, f.Lock)
+	}
 	err = c.send(&wire.Message{Type: wire.Done, Grant: &wire.Grant{
 		UID: f.UID, GID: f.GID, MaxFile: plan.Limits.MaxFile,
 		Protected: plan.Protected, OnProtected: plan.OnProtected,
-	}}, f.Dir)
+	}}, handed...)
+	f.Close() // the message has descriptors of its own
 	if err != nil {
 		c.lost(err)
 		return nil
@@ -53,12 +59,12 @@ func (s *Server) files(c *client, m *wire.Message) error {
 	for {
 		select {
 		case m := <-notes:
-			if err := s.note(c, m); err != nil {
+			if err := s.note(c, m, rights); err != nil {
 				c.fail(err)
 			}
 		case <-ctx.Done():
 			return nil
-		case <-s.ending: // the descriptor goes on, and so does nothing else
+		case <-s.ending: // the client sees us go, and ends what it is at
 			return nil
 		}
 	}
@@ -80,23 +86,41 @@ func (s *Server) grants(rights []string) error {
 	return nil
 }
 
-// note writes down what a client did.
-func (s *Server) note(c *client, m *wire.Message) error {
-	if m.Type != wire.Note || m.Change == nil {
-		return &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.files", Message: fmt.Sprintf("unexpected message %.40q", m.Type)}
+// changes are what a client may say that it did, by the right that this takes.
+var changes = map[string]struct {
+	right string
+	verbs []string
+}{
+	wire.FileWritten:      {jailer.CapFSWrite, []string{"put", "mkdir"}},
+	wire.FileRemoved:      {jailer.CapFSWrite, []string{"rm"}},
+	wire.ArtifactExported: {jailer.CapExport, []string{""}},
+	wire.ArtifactImported: {jailer.CapImport, []string{""}},
+}
+
+// note writes down what a client did. It is the session's user, who could do anything to
+// these files; that it has not the right is a fault of the program's.
+func (s *Server) note(c *client, m *wire.Message, rights []string) error {
+	bad := func(format string, args ...any) error {
+		return &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.files", Message: fmt.Sprintf(format, args...)}
 	}
-	e := audit.Event{Type: audit.Type(m.Change.Event)}
-	switch e.Type {
-	case audit.FileWritten, audit.FileRemoved:
-		d := audit.Changed{Verb: fmt.Sprintf("%.20s", m.Change.Verb), Path: audit.Path(m.Change.Path)}
-		if e.Type == audit.FileWritten && m.Change.Verb == "put" {
-			d.Bytes = &m.Change.Bytes
+	if m.Type != wire.Note || m.Change == nil {
+		return bad("unexpected message %.40q", m.Type)
+	}
+	n := m.Change
+	as, ok := changes[n.Event]
+	switch {
+	case !ok || !slices.Contains(as.verbs, n.Verb):
+		return bad("no such event: %.40q of %.40q", n.Event, n.Verb)
+	case !slices.Contains(rights, as.right):
+		return bad("%s is not of what was asked for", n.Event)
+	}
+	e := audit.Event{Type: audit.Type(n.Event), Data: audit.Moved{Files: n.Files, Bytes: n.Bytes, Partial: n.Partial}}
+	if n.Verb != "" {
+		d := audit.Changed{Verb: n.Verb, Path: audit.Path(n.Path), Partial: n.Partial}
+		if n.Verb == "put" {
+			d.Bytes = &n.Bytes
 		}
 		e.Data = d
-	case audit.ArtifactExported, audit.ArtifactImported:
-		e.Data = audit.Moved{Files: m.Change.Files, Bytes: m.Change.Bytes}
-	default:
-		return &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.files", Message: fmt.Sprintf("no such event: %.40q", m.Change.Event)}
 	}
 	if err := s.jail.Note(e); err != nil {
 		return err

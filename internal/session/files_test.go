@@ -1,9 +1,13 @@
 package session
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +17,7 @@ import (
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/files"
+	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
 )
 
@@ -34,15 +39,145 @@ func (b *bed) noted() []string {
 	return all
 }
 
+func (b *bed) opened(t *testing.T, rights ...string) *remotefs.Workspace {
+	t.Helper()
+	w, err := b.client.Files("one", rights...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// A verb ends with its session, also one whose input or output blocks, and leaves
+// nothing.
+func TestFilesEnd(t *testing.T) {
+	for name, do := range map[string]func(w *remotefs.Workspace, blocked *os.File) error{
+		"put": func(w *remotefs.Workspace, blocked *os.File) error {
+			_, err := w.Put(context.Background(), "new", blocked, files.PutOptions{Mode: 0o644})
+			return err
+		},
+		"import": func(w *remotefs.Workspace, blocked *os.File) error {
+			_, err := w.Import(context.Background(), blocked)
+			return err
+		},
+		"cat": func(w *remotefs.Workspace, blocked *os.File) error {
+			_, err := w.Cat(context.Background(), blockedWriter{blocked}, "old", 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withFiles(t, jailer.Capabilities()...)
+			if err := os.WriteFile(filepath.Join(b.jail.files, "old"), []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			w := b.opened(t, jailer.CapFSWrite, jailer.CapFSRead, jailer.CapImport)
+			r, other, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			defer other.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- do(w, r) }()
+			if err := b.client.Delete(t.Context(), "one"); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				refused(t, FileError(err), jailer.CodeInvalidState)
+				if !strings.Contains(err.Error(), "the session has ended") {
+					t.Error(err)
+				}
+			case <-time.After(long):
+				t.Fatal("it goes on")
+			}
+			left, err := os.ReadDir(b.jail.files)
+			if err != nil || len(left) != 1 {
+				t.Errorf("%v %v", left, err)
+			}
+			_, err = w.Put(t.Context(), "later", strings.NewReader("x"), files.PutOptions{Mode: 0o644})
+			refused(t, FileError(err), jailer.CodeInvalidState)
+		})
+	}
+}
+
+// blockedWriter takes nothing, for as long as nobody writes to a pipe.
+type blockedWriter struct{ r *os.File }
+
+func (b blockedWriter) Write([]byte) (int, error) { return b.r.Read(make([]byte, 1)) }
+
+// What failed is told of as far as it was done, and what was not done is not.
+func TestPartial(t *testing.T) {
+	b := withFiles(t, jailer.Capabilities()...)
+	w := b.opened(t, jailer.CapFSWrite, jailer.CapExport, jailer.CapImport)
+	put := func(path, content string) error {
+		_, err := w.Put(t.Context(), path, strings.NewReader(content), files.PutOptions{Mode: 0o644, Parents: true})
+		return err
+	}
+	archive := func(headers ...tar.Header) *bytes.Buffer {
+		var out bytes.Buffer
+		a := tar.NewWriter(&out)
+		for _, h := range headers {
+			if err := a.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return &out
+	}
+	dir, link := tar.Header{Typeflag: tar.TypeDir, Name: "i/", Mode: 0o755}, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "x"}
+	for _, row := range []struct {
+		name  string
+		do    func() error
+		fails bool
+		want  string
+	}{
+		{"put", func() error { return put("p/q/f", strings.Repeat("x", 101)) }, true, "file.written {Verb:mkdir Path:p/q "},
+		{"put again", func() error { return put("p/q/f", strings.Repeat("x", 101)) }, true, ""},
+		{"mkdir", func() error { return w.Mkdir("p/q", true, 0o755) }, false, ""},
+		{"mkdir more", func() error { return w.Mkdir("p/q/r", true, 0o755) }, false, "file.written {Verb:mkdir Path:p/q/r "},
+		{"mkdir there", func() error { return w.Mkdir("p", false, 0o755) }, true, ""},
+		{"import", func() error { _, err := w.Import(t.Context(), archive(dir)); return err }, false, "artifact.imported {Files:0 Bytes:0 Partial:false}"},
+		{"import of a link", func() error { _, err := w.Import(t.Context(), archive(link)); return err }, true, ""},
+		{"import up to a link", func() error { _, err := w.Import(t.Context(), archive(dir, link)); return err }, true, "artifact.imported {Files:0 Bytes:0 Partial:true}"},
+		{"export", func() error { _, err := w.Export(t.Context(), failingWriter{}, []string{"p"}); return err }, true, "artifact.exported {Files:0 Bytes:0 Partial:true}"},
+		{"export of nothing", func() error { _, err := w.Export(t.Context(), io.Discard, []string{"none"}); return err }, true, ""},
+		{"rm", func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return w.Remove(ctx, "p", true)
+		}, true, ""},
+	} {
+		before := len(b.noted())
+		err := row.do()
+		if (err != nil) != row.fails {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		switch got := b.noted()[before:]; {
+		case row.want == "" && len(got) > 0, row.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], row.want)):
+			t.Errorf("%s: %q, want %q", row.name, got, row.want)
+		}
+	}
+}
+
+// failingWriter takes some, and then fails.
+type failingWriter struct{}
+
+func (failingWriter) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return min(len(b), 10), io.ErrShortWrite
+}
+
 // A client gets the workspace and no more rights than it asked for and the session has;
 // what it says it did is in the event log before it goes on.
 func TestFiles(t *testing.T) {
 	b := withFiles(t, jailer.CapFSWrite)
-	w, done, err := b.client.Files("one", jailer.CapFSWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
+	w := b.opened(t, jailer.CapFSWrite)
 	if _, err := w.Put(t.Context(), "f", strings.NewReader("text"), files.PutOptions{Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +193,7 @@ func TestFiles(t *testing.T) {
 	b.jail.mu.Lock()
 	b.jail.noteErr = errors.New("the disk is full")
 	b.jail.mu.Unlock()
-	err = w.Remove(t.Context(), "f", false)
+	err := FileError(w.Remove(t.Context(), "f", false))
 	if err == nil || !strings.Contains(err.Error(), "not in the event log") || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("%v", err)
 	}
@@ -67,7 +202,7 @@ func TestFiles(t *testing.T) {
 		if rights == nil {
 			code = jailer.CodeInvalidRequest
 		}
-		_, _, err := b.client.Files("one", rights...)
+		_, err := b.client.Files("one", rights...)
 		refused(t, err, code)
 	}
 }
@@ -93,7 +228,12 @@ func TestNotes(t *testing.T) {
 		{Type: wire.Exec},
 		{Type: wire.Note},
 		{Type: wire.Note, Change: &wire.Change{Event: string(audit.SessionDestroyed)}},
-		{Type: wire.Note, Change: &wire.Change{Event: "file.written\n"}},
+		{Type: wire.Note, Change: &wire.Change{Event: "file.written\n", Verb: "put"}},
+		{Type: wire.Note, Change: &wire.Change{Event: "file.written", Verb: "rm"}},
+		{Type: wire.Note, Change: &wire.Change{Event: "file.written", Verb: strings.Repeat("v", 1000)}},
+		{Type: wire.Note, Change: &wire.Change{Event: "file.removed"}},
+		{Type: wire.Note, Change: &wire.Change{Event: "artifact.exported"}}, // not asked for
+		{Type: wire.Note, Change: &wire.Change{Event: "artifact.imported"}},
 	} {
 		if err := conn.Send(m); err != nil {
 			t.Fatal(err)
@@ -105,7 +245,7 @@ func TestNotes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	path := strings.Repeat("p", 4000) + "\x1b\xff"
-	if err := conn.Send(&wire.Message{Type: wire.Note, Change: &wire.Change{Event: "file.removed", Verb: strings.Repeat("v", 1000), Path: []byte(path)}}); err != nil {
+	if err := conn.Send(&wire.Message{Type: wire.Note, Change: &wire.Change{Event: "file.removed", Verb: "rm", Path: []byte(path)}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := b.client.receive(conn, false); err != nil {
@@ -132,7 +272,7 @@ func TestToken(t *testing.T) {
 		b.client.Token = token
 		_, err := b.client.State("one")
 		refused(t, err, jailer.CodeUnauthorized)
-		_, _, err = b.client.Files("one", jailer.CapFSRead)
+		_, err = b.client.Files("one", jailer.CapFSRead)
 		refused(t, err, jailer.CodeUnauthorized)
 		_, err = b.run(t.Context(), "true")
 		refused(t, err, jailer.CodeUnauthorized)

@@ -6,50 +6,35 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
 )
 
-// Files opens the workspace of a session, with these capabilities. The caller closes it
-// with close; the files are then done with, whatever the session does.
-func (c *Client) Files(id string, rights ...string) (w *remotefs.Workspace, closeAll func(), err error) {
+// Files opens the workspace of a session, with these capabilities. The caller closes it.
+func (c *Client) Files(id string, rights ...string) (*remotefs.Workspace, error) {
 	conn, err := c.connect(id)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := conn.ReceiveUntil(time.Now().Add(answerWait)); err != nil {
-		conn.Close()
-		return nil, nil, err
+		return nil, err
 	}
 	m, fds, err := c.open(conn, rights)
 	if err != nil {
 		conn.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	w = remotefs.New(fds[0], *m.Grant, func(change *wire.Change) error {
-		if err := conn.ReceiveUntil(time.Now().Add(noteWait)); err != nil {
-			return err
-		}
-		if err := conn.Send(&wire.Message{Type: wire.Note, Change: change}); err != nil {
-			return unnoted(err)
-		}
-		m, fds, err := c.receive(conn, false)
-		wire.CloseAll(fds)
-		if err != nil {
-			return unnoted(err)
-		}
-		if m.Type != wire.Done {
-			return unexpected(m)
-		}
-		return nil
+	w, err := remotefs.New(remotefs.Options{
+		Files: fds, Grant: *m.Grant, Conn: conn, Refused: refusal,
 	})
-	return w, func() { w.Close(); conn.Close() }, nil
+	if err != nil {
+		return nil, &jailer.Error{Code: jailer.CodeInternal, Op: "session.socket", Err: err}
+	}
+	return w, nil
 }
 
-// noteWait is more than the supervisor waits for other writers of the event log.
-const noteWait = 15 * time.Second
-
 func (c *Client) open(conn *wire.Conn, rights []string) (*wire.Message, []*os.File, error) {
+	if err := conn.ReceiveUntil(time.Now().Add(answerWait)); err != nil {
+		return nil, nil, err
+	}
 	if err := c.send(conn, &wire.Message{Type: wire.Files, Rights: rights}); err != nil {
 		return nil, nil, err
 	}
@@ -57,19 +42,20 @@ func (c *Client) open(conn *wire.Conn, rights []string) (*wire.Message, []*os.Fi
 	if err != nil {
 		return nil, nil, err
 	}
-	if m.Type != wire.Done || m.Grant == nil || len(fds) != 1 {
+	if m.Type != wire.Done || m.Grant == nil {
 		wire.CloseAll(fds)
 		return nil, nil, unexpected(m)
 	}
-	return m, fds, nil
+	return m, fds, conn.ReceiveUntil(time.Time{})
 }
 
-// unnoted is the error of a change that was made, and is not in the event log.
-func unnoted(err error) error {
-	e := *asError(err)
-	e.Message, e.Err = "it was done, and is not in the event log", err
-	if je, ok := errors.AsType[*jailer.Error](err); ok {
-		e.Hint = je.Hint
+// FileError is the error of a verb as one of ours.
+func FileError(err error) error {
+	un, ok := errors.AsType[*remotefs.UnnotedError](err)
+	if !ok {
+		return launch.FileError(err)
 	}
+	e := *asError(launch.FileError(un.Err))
+	e.Message, e.Err = "it was done, and is not in the event log", un.Err
 	return &e
 }

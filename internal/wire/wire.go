@@ -41,7 +41,9 @@ const (
 	Kill   Type = "kill"   // Process, Signal; Done has it
 	State  Type = "state"  // Done has the state
 	Delete Type = "delete" // Done when nothing is left
-	Files  Type = "files"  // Rights; Done has Grant and a File, the workspace. Then Notes, each answered
+	// Files has Rights; Done has Grant and the workspace, and its lock where it is a
+	// persistent one. Then come Notes, each answered, until one of the two ends.
+	Files Type = "files"
 )
 
 // What the supervisor answers.
@@ -115,12 +117,22 @@ type Grant struct {
 
 // A Change is what a client did with the files of a session. It has no content.
 type Change struct {
-	Event string `json:"event"` // of audit's types
+	Event string `json:"event"` // FileWritten, …
 	Verb  string `json:"verb,omitempty"`
 	Path  []byte `json:"path,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
 	Files int64  `json:"files,omitempty"`
+	// Partial: it failed, and this is what was done before.
+	Partial bool `json:"partial,omitempty"`
 }
+
+// Values of Change.Event, which are types of the event log.
+const (
+	FileWritten      = "file.written"
+	FileRemoved      = "file.removed"
+	ArtifactExported = "artifact.exported"
+	ArtifactImported = "artifact.imported"
+)
 
 // A Command is what to run.
 type Command struct {

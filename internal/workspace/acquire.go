@@ -143,6 +143,7 @@ func patientLock(n Name, dir string, shared bool) (*os.File, error) {
 			Code: jailer.CodeWorkspaceBusy, Op: "workspace.acquire", Retryable: true,
 			Message: fmt.Sprintf("workspace %s is in use", n), Hint: "wait until it is free, or end that session",
 		}
+		nobody := "; its session is over, and a file command of it (jailer fs, export, import) still at work"
 		// One who has just been killed lives for a moment.
 		if h := living(dir); h == nil {
 			seen = time.Time{}
@@ -153,6 +154,8 @@ func patientLock(n Name, dir string, shared bool) (*os.File, error) {
 			return nil, e
 		}
 		if time.Now().After(end) {
+			e.Message += nobody
+			e.Hint = "wait until it is free, or end that command"
 			return nil, e
 		}
 	}
@@ -295,6 +298,16 @@ func (w *Workspace) Open() (*os.File, error) {
 		return nil, noData(err)
 	}
 	return os.NewFile(uintptr(fd), "workspace"), nil
+}
+
+// Hold gives another descriptor of the lock: the workspace is not free before that, too,
+// is closed, whoever has it then (flock(2)).
+func (w *Workspace) Hold() (*os.File, error) {
+	fd, err := unix.FcntlInt(w.lock.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, noData(os.NewSyscallError("fcntl", err))
+	}
+	return os.NewFile(uintptr(fd), "workspace lock"), nil
 }
 
 // Close lets go of the workspace. Its time of use is the lock's.

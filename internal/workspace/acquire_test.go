@@ -115,6 +115,32 @@ func TestKilledHolder(t *testing.T) {
 	}
 }
 
+// The lock is held for as long as anybody has the descriptor that was handed out, whoever
+// is gone, and then nobody is named who has not got it.
+func TestHold(t *testing.T) {
+	s := store(t)
+	w, err := s.mine(t, Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := w.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.mine(t, Options{})
+	coded(t, err, jailer.CodeWorkspaceBusy, "is in use; its session is over, and a file command of it")
+	held.Close()
+	if w, err = s.mine(t, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReaders(t *testing.T) {
 	s := store(t)
 	if w, err := s.mine(t, Options{Create: true}); err != nil || w.Close() != nil {

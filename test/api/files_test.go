@@ -3,10 +3,13 @@ package api
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jailer-project/jailer"
 )
@@ -27,7 +30,7 @@ func TestFS(t *testing.T) {
 	if err := fstest.TestFS(f, "a/b/c.txt", "empty", "top"); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Exec(t.Context(), sh("ln -s /etc/passwd link; ln -s a/b/c.txt inside; mkfifo fifo; seq 1000 > n"), jailer.IO{}); err != nil {
+	if _, err := s.Exec(t.Context(), sh("ln -s /etc/passwd link; ln -s a/b/c.txt inside; mkfifo fifo; ln -s fifo tofifo; seq 1000 > n"), jailer.IO{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]error{"none": fs.ErrNotExist, "link": fs.ErrInvalid, "../x": fs.ErrInvalid, "/etc": fs.ErrInvalid, "fifo": nil} {
@@ -38,6 +41,24 @@ func TestFS(t *testing.T) {
 	}
 	if b, err := f.ReadFile("inside"); err != nil || string(b) != "hello\n" {
 		t.Errorf("%q %v", b, err)
+	}
+	if i, err := f.Stat("tofifo"); err != nil || i.Mode()&fs.ModeNamedPipe == 0 {
+		t.Errorf("%v %v", i, err)
+	}
+	// An open file has the size that it had, however it grows, and can't be written to.
+	grows, err := f.Open("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer grows.Close()
+	if _, err := s.Exec(t.Context(), sh("seq 1001 2000 >> n"), jailer.IO{}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(grows); err != nil || !strings.HasSuffix(string(b), "\n1000\n") {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if _, ok := grows.(io.Writer); ok {
+		t.Error("it could be written to")
 	}
 	if i, err := f.Lstat("link"); err != nil || i.Type != "link" || i.Target != "/etc/passwd" {
 		t.Errorf("%+v %v", i, err)
@@ -59,6 +80,37 @@ func TestFS(t *testing.T) {
 	if _, err := f.Stat("a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+}
+
+// A Reader is not read any more when Put has returned, whatever the reason.
+func TestPutReader(t *testing.T) {
+	s, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	f := s.FS(t.Context())
+	in := &watched{}
+	for range 20 {
+		in.returned.Store(false)
+		if _, err := f.Put("big", in, jailer.PutOptions{Mode: 0o644, Max: 100 << 10}); !is(err, jailer.CodeFileTooLarge) {
+			t.Error(err)
+		}
+		in.returned.Store(true)
+	}
+	time.Sleep(50 * time.Millisecond) // one that went on would read at once
+	if n := in.late.Load(); n > 0 {
+		t.Errorf("%d reads too late", n)
+	}
+}
+
+// watched has no end.
+type watched struct {
+	returned atomic.Bool
+	late     atomic.Int32
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	if w.returned.Load() {
+		w.late.Add(1)
+	}
+	return len(b), nil
 }
 
 // A tar out of one session and into another.

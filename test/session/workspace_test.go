@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
 	"github.com/jailer-project/jailer/test/need"
@@ -68,6 +70,66 @@ func TestWorkspace(t *testing.T) {
 		if w := workspaces(t, c, dir); len(w) != 1 || w[0].Name != "acme/other" || w[0].Busy {
 			t.Errorf("%+v", w)
 		}
+	})
+}
+
+// A file verb that has outlived its session writes nothing into the workspace, which
+// nobody else has before it is over.
+func TestWorkspaceLateVerb(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		flags := []string{"--workspace", "acme/late", "--data-dir", c.DataDir(t)}
+		begin := func(id string) (put *exec.Cmd, in *os.File, said *bytes.Buffer) {
+			t.Helper()
+			create(t, c, id, flags...)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { w.Close() })
+			put, said = c.Command(t.Context(), "fs", "put", id, "stale"), new(bytes.Buffer)
+			put.Stdin, put.Stderr = r, said
+			if err := put.Start(); err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			t.Cleanup(func() { put.Process.Kill(); put.Wait() })
+			fmt.Fprint(w, "begun")
+			// It holds the workspace once it has read of its input.
+			if !jail.Eventually(prompt, func() bool {
+				n, err := unix.IoctlGetInt(int(w.Fd()), unix.TIOCINQ)
+				return err == nil && n == 0
+			}) {
+				t.Fatal("the put doesn't read")
+			}
+			return put, w, said
+		}
+
+		put, _, said := begin("one")
+		ok(t, do(t, c, "delete", "one"))
+		create(t, c, "two", flags...) // at once
+		if err := put.Wait(); err == nil || !strings.Contains(said.String(), "the session has ended") {
+			t.Errorf("%v: %s", err, said)
+		}
+		in(t, c, "two", jail.Job{Sh: "ls -A"}).Said(t, "")
+		ok(t, do(t, c, "delete", "two"))
+
+		put, w, said := begin("three")
+		syscall.Kill(put.Process.Pid, syscall.SIGSTOP)
+		syscall.Kill(supervisor(t, c, "three"), syscall.SIGKILL)
+		if !jail.Eventually(prompt, func() bool { return look(t, c, "three").Status == "stopped" }) {
+			t.Fatal("the supervisor lives")
+		}
+		busy := c.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}})
+		if busy.Code != 125 || busy.Err == nil || busy.Err.Code != jailer.CodeWorkspaceBusy || !strings.Contains(busy.Err.Message, "a file command of it") {
+			t.Errorf("%s", busy)
+		}
+		fmt.Fprint(w, " and ended")
+		w.Close()
+		syscall.Kill(put.Process.Pid, syscall.SIGCONT)
+		if err := put.Wait(); err == nil || !strings.Contains(said.String(), "the session has ended") {
+			t.Errorf("%v: %s", err, said)
+		}
+		c.Run(t, jail.Job{Flags: flags, Sh: "ls -A"}).Said(t, "")
 	})
 }
 
