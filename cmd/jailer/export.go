@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,14 +14,15 @@ import (
 	"github.com/jailer-project/jailer/internal/launch"
 )
 
-// exports opens where the files of --export are to go, before anything runs. The caller
-// closes them with done.
+// exports looks where the files of --export are to go, before anything runs, and makes
+// nothing there. The caller closes what is opened with done.
 func exports(flags []string) (list []launch.Export, done func(), err error) {
 	done = func() {
 		for _, x := range list {
-			x.To.Close()
+			x.Dir.Close()
 		}
 	}
+	tars := map[string]string{}
 	for _, s := range flags {
 		glob, dest, ok := strings.Cut(s, "=")
 		if !ok || glob == "" || dest == "" {
@@ -27,23 +30,55 @@ func exports(flags []string) (list []launch.Export, done func(), err error) {
 			return nil, nil, usagef("--export %q: want GLOB=DEST", s)
 		}
 		x := launch.Export{Glob: glob, Name: s, Tar: strings.HasSuffix(dest, ".tar")}
-		if x.To, err = openDest(dest, x.Tar); err != nil {
+		var path string
+		if x.Dir, path, err = destination(dest, x.Tar); err != nil {
 			done()
-			return nil, nil, &jailer.Error{Code: jailer.CodeInvalidPath, Op: "export", Path: "--export", Err: err}
+			return nil, nil, &jailer.Error{
+				Code: jailer.CodeInvalidPath, Op: "export", Path: "--export", Err: err,
+				Hint: "the directory above DEST has to be there, and writable",
+			}
 		}
+		x.Base = filepath.Base(path)
 		list = append(list, x)
+		if other, twice := tars[path]; x.Tar && twice {
+			done()
+			return nil, nil, usagef("--export %q and %q: one file can't be both", other, s)
+		}
+		tars[path] = s
 	}
 	return list, done, nil
 }
 
-// openDest opens a file, which keeps its content until the export, or a directory, which
-// is made if it is not there.
-func openDest(dest string, tar bool) (*os.File, error) {
-	if tar {
-		return os.OpenFile(dest, os.O_WRONLY|os.O_CREATE|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
+// destination opens the directory of a file or directory that is to be written, and gives
+// its path without links: those are the caller's own, and followed.
+func destination(dest string, tar bool) (dir *os.File, path string, err error) {
+	if dest, err = filepath.Abs(dest); err != nil {
+		return nil, "", err
 	}
-	if err := os.Mkdir(dest, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+	if _, err := os.Lstat(dest); errors.Is(err, fs.ErrNotExist) {
+		path, err = filepath.EvalSymlinks(filepath.Dir(dest))
+		if err != nil {
+			return nil, "", err
+		}
+		path = filepath.Join(path, filepath.Base(dest))
+	} else if path, err = filepath.EvalSymlinks(dest); err != nil {
+		return nil, "", err
 	}
-	return os.OpenFile(dest, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	writable := filepath.Dir(path)
+	switch st, serr := os.Stat(path); {
+	case errors.Is(serr, fs.ErrNotExist):
+	case serr != nil:
+		return nil, "", serr
+	case tar && !st.Mode().IsRegular():
+		return nil, "", fmt.Errorf("%s is no regular file", dest)
+	case !tar && !st.IsDir():
+		return nil, "", fmt.Errorf("%s is no directory", dest)
+	case !tar:
+		writable = path
+	}
+	if err := unix.Access(writable, unix.W_OK|unix.X_OK); err != nil {
+		return nil, "", &os.PathError{Op: "write to", Path: writable, Err: err}
+	}
+	dir, err = os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return dir, path, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
+	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/internal/workspace"
 	"github.com/jailer-project/jailer/limits"
 	"github.com/jailer-project/jailer/policy"
@@ -106,6 +107,7 @@ func (a *app) workspaceList() *cobra.Command {
 }
 
 func (a *app) workspaceRm() *cobra.Command {
+	var policyFile string
 	c := &cobra.Command{
 		Use: "rm TENANT/RESOURCE", Short: "Remove a persistent workspace with all that is in it",
 		Args: exactly(1),
@@ -118,13 +120,26 @@ func (a *app) workspaceRm() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p, err := policy.Load(policyFile)
+			if err != nil {
+				return err
+			}
+			dir, err := state.Open(a.stateDir, a.xdg)
+			if err != nil {
+				return err
+			}
 			s, err := workspace.Open(a.data())
 			if err != nil {
 				return err
 			}
-			return s.Remove(context.Background(), name, token, launch.ReapHolder)
+			err = s.Remove(context.Background(), name, token, launch.ReapHolder)
+			if lost := launch.RecordDenied(context.Background(), p, dir, name.Tenant, err); lost != nil {
+				a.warn("an event is lost: %v", lost)
+			}
+			return err
 		},
 	}
+	c.Flags().StringVar(&policyFile, "policy", "", "operator's policy `FILE`, for its event log")
 	a.dataFlag(c.Flags())
 	a.tokenFlag(c.Flags())
 	return c

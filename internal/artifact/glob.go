@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/jailer-project/jailer/internal/files"
 )
 
 // A glob is a path of patterns: *, ? and […] within an element (path.Match), and ** as
@@ -16,6 +18,14 @@ const (
 	anyDepth    = "**"
 	maxElements = 64
 )
+
+// CheckGlob refuses what no Export takes.
+func CheckGlob(s string) error {
+	if _, err := parseGlob(s); err != nil {
+		return refuse(exportOp, files.InvalidPath, s, "%v", err)
+	}
+	return nil
+}
 
 func parseGlob(s string) (glob, error) {
 	switch {

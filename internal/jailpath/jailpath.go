@@ -78,3 +78,15 @@ func Quote(p string) string {
 	}
 	return fmt.Sprintf("%q", p)
 }
+
+// Relative makes a path of the jail's one of the workspace's: /workspace and what is
+// below it may be named as the command sees it.
+func Relative(path string) string {
+	if path == Workspace {
+		return "."
+	}
+	if rest, ok := strings.CutPrefix(path, Workspace+"/"); ok {
+		return strings.TrimLeft(rest, "/")
+	}
+	return path
+}

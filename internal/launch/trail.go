@@ -29,9 +29,11 @@ type trail struct {
 	owed   []audit.Event // ends of commands that the log did not take
 }
 
+func (j *Jail) openLog(dir *state.Dir) (*audit.Log, error) { return openLog(j.o.Policy, dir) }
+
 // openLog opens the event log of the policy, or that of the state directory.
-func (j *Jail) openLog(dir *state.Dir) (*audit.Log, error) {
-	path := j.o.Policy.Events.Path
+func openLog(p *policy.Policy, dir *state.Dir) (*audit.Log, error) {
+	path := p.Events.Path
 	if path == "" {
 		var err error
 		if path, err = dir.EventsPath(); err != nil {
@@ -250,11 +252,29 @@ func (j *Jail) recordRefusal(err error) error {
 	if err == nil {
 		ctx, stop := j.setupPatience()
 		defer stop()
-		err = log.Append(ctx, audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{
-			Failure: *audit.FailureOf(j.refusal), Field: j.refusal.Path,
-		}})
+		err = log.Append(ctx, denied(s, j.refusal))
 	}
 	return j.lost(err)
+}
+
+func denied(s audit.Subject, e *jailer.Error) audit.Event {
+	return audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{Failure: *audit.FailureOf(e), Field: e.Path}}
+}
+
+// RecordDenied writes to the event log that this user was refused something of a
+// tenant's that is no jail's. Another refusal is none of the log's.
+func RecordDenied(ctx context.Context, p *policy.Policy, dir *state.Dir, tenant string, err error) error {
+	e, ok := errors.AsType[*jailer.Error](err)
+	if !ok || e.Code != jailer.CodePolicyDenied && e.Code != jailer.CodeUnauthorized {
+		return nil
+	}
+	log, err := openLog(p, dir)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, logWait)
+	defer stop()
+	return log.Append(ctx, denied(audit.Subject{Tenant: tenant, Labels: map[string]string{}, UID: os.Getuid()}, e))
 }
 
 // recordEnd writes the end of everything that the log knows the beginning of.

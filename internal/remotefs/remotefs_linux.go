@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/jailer-project/jailer/internal/artifact"
 	"github.com/jailer-project/jailer/internal/asuser"
@@ -57,18 +56,6 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// Relative makes a path of the jail's one of the workspace's: /workspace and what is
-// below it may be named as the command sees it.
-func Relative(path string) string {
-	if path == jailpath.Workspace {
-		return "."
-	}
-	if rest, ok := strings.CutPrefix(path, jailpath.Workspace+"/"); ok {
-		return strings.TrimLeft(rest, "/")
-	}
-	return path
-}
-
 func (w *Workspace) as(f func() error) error { return asuser.Do(w.grant.UID, w.grant.GID, f) }
 
 // Stat tells of one file, and follows no link.
@@ -79,7 +66,7 @@ func (w *Workspace) Follow(path string) (files.Info, error) { return w.told(w.di
 
 func (w *Workspace) told(stat func(string) (files.Info, error), path string) (i files.Info, err error) {
 	err = w.as(func() error {
-		i, err = stat(Relative(path))
+		i, err = stat(jailpath.Relative(path))
 		return err
 	})
 	return i, err
@@ -90,7 +77,7 @@ func (w *Workspace) List(ctx context.Context, path, cursor string, limit int) (l
 	ctx, done := w.link.within(ctx)
 	defer done()
 	err = w.as(func() error {
-		l, err = w.dir.List(ctx, Relative(path), cursor, limit)
+		l, err = w.dir.List(ctx, jailpath.Relative(path), cursor, limit)
 		return err
 	})
 	return l, err
@@ -99,7 +86,7 @@ func (w *Workspace) List(ctx context.Context, path, cursor string, limit int) (l
 // Cat copies a file of at most max bytes to out; 0 is the session's limit for a file.
 func (w *Workspace) Cat(ctx context.Context, out io.Writer, path string, most int64) (n int64, err error) {
 	_, err = w.sending(ctx, out, func(ctx context.Context, out io.Writer) error {
-		n, err = w.dir.Cat(ctx, out, Relative(path), w.most(most))
+		n, err = w.dir.Cat(ctx, out, jailpath.Relative(path), w.most(most))
 		return err
 	})
 	return n, err
@@ -117,7 +104,7 @@ func (w *Workspace) Page(ctx context.Context, path string, o files.PageOptions) 
 	ctx, done := w.link.within(ctx)
 	defer done()
 	err = w.as(func() error {
-		p, err = w.dir.Page(ctx, Relative(path), o)
+		p, err = w.dir.Page(ctx, jailpath.Relative(path), o)
 		return err
 	})
 	return p, err
@@ -129,20 +116,20 @@ func (w *Workspace) Put(ctx context.Context, path string, in io.Reader, o files.
 	o.Max = w.most(o.Max)
 	var done files.Written
 	err := w.receiving(ctx, in, func(ctx context.Context, in io.Reader) (err error) {
-		done, err = w.dir.Put(ctx, Relative(path), in, o)
+		done, err = w.dir.Put(ctx, jailpath.Relative(path), in, o)
 		return err
 	})
 	if err != nil {
 		return 0, w.noted(err, done.Made != "", &wire.Change{Event: wire.FileWritten, Verb: "mkdir", Path: []byte(done.Made)})
 	}
-	return done.Bytes, w.noted(nil, true, &wire.Change{Event: wire.FileWritten, Verb: "put", Path: []byte(Relative(path)), Bytes: done.Bytes})
+	return done.Bytes, w.noted(nil, true, &wire.Change{Event: wire.FileWritten, Verb: "put", Path: []byte(jailpath.Relative(path)), Bytes: done.Bytes})
 }
 
 // Mkdir makes a directory, and those above it if parents says so.
 func (w *Workspace) Mkdir(path string, parents bool, mode uint32) error {
 	var made string
 	err := w.as(func() (err error) {
-		made, err = w.dir.Mkdir(Relative(path), parents, mode)
+		made, err = w.dir.Mkdir(jailpath.Relative(path), parents, mode)
 		return err
 	})
 	return w.noted(err, made != "", &wire.Change{Event: wire.FileWritten, Verb: "mkdir", Path: []byte(made)})
@@ -154,10 +141,10 @@ func (w *Workspace) Remove(ctx context.Context, path string, recursive bool) err
 	defer done()
 	var some bool
 	err := w.as(func() (err error) {
-		some, err = w.dir.Remove(ctx, Relative(path), recursive)
+		some, err = w.dir.Remove(ctx, jailpath.Relative(path), recursive)
 		return err
 	})
-	return w.noted(err, some, &wire.Change{Event: wire.FileRemoved, Verb: "rm", Path: []byte(Relative(path)), Partial: err != nil})
+	return w.noted(err, some, &wire.Change{Event: wire.FileRemoved, Verb: "rm", Path: []byte(jailpath.Relative(path)), Partial: err != nil})
 }
 
 // Export writes what the globs match as a tar.
@@ -165,7 +152,7 @@ func (w *Workspace) Export(ctx context.Context, out io.Writer, globs []string) (
 	l := w.limits()
 	relative := make([]string, len(globs))
 	for i, g := range globs {
-		relative[i] = Relative(g)
+		relative[i] = jailpath.Relative(g)
 	}
 	sent, err := w.sending(ctx, out, func(ctx context.Context, out io.Writer) error {
 		m, err = artifact.Export(ctx, w.dir, out, relative, l)
@@ -231,7 +218,7 @@ func (w *Workspace) receiving(ctx context.Context, in io.Reader, f func(context.
 // Open opens a regular file for reading, or tells of a directory: then the file is nil.
 func (w *Workspace) Open(path string) (f *os.File, i files.Info, err error) {
 	err = w.as(func() error {
-		f, i, err = w.dir.Look(Relative(path))
+		f, i, err = w.dir.Look(jailpath.Relative(path))
 		return err
 	})
 	return f, i, err

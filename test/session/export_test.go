@@ -3,9 +3,9 @@ package session
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
 )
 
@@ -44,14 +44,53 @@ func TestExportOfRun(t *testing.T) {
 				}
 			})
 		}
-		dest := filepath.Join(c.Home, "none")
-		o := c.Run(t, jail.Job{Flags: []string{"--export", "none=" + dest}, Argv: []string{"true"}})
+		dest, kept := filepath.Join(c.Home, "none"), c.File(t, "kept.tar", "old")
+		unmade := func() {
+			t.Helper()
+			if _, err := os.Lstat(dest); err == nil {
+				t.Error("the directory was made")
+			}
+			if b, err := os.ReadFile(kept); err != nil || string(b) != "old" {
+				t.Errorf("the file has %q now: %v", b, err)
+			}
+		}
+		o := c.Run(t, jail.Job{Flags: []string{"--export", "none=" + dest, "--export", "none=" + kept}, Argv: []string{"true"}})
 		if o.Code != 125 || o.Result == nil || o.Result.Error == nil || *o.Result.ExitCode != 0 {
 			t.Errorf("%s", o)
 		}
-		o = c.Run(t, jail.Job{Flags: []string{"--export", "x=" + dest, "--cap", "exec"}, Argv: []string{"true"}})
-		if o.Code != 126 || o.Err == nil || o.Err.Code != jailer.CodePolicyDenied {
+		unmade()
+		// A file too large for the session comes after some that are not.
+		o = c.Run(t, jail.Job{Flags: []string{"--export", "*=" + dest, "--export", "*=" + kept}, Sh: "echo x > a; truncate -s 11M b"})
+		if o.Code != 125 || o.Result == nil || o.Result.Error == nil || !strings.Contains(o.Result.Error.Error(), "at most") {
 			t.Errorf("%s", o)
+		}
+		unmade()
+		for _, row := range []struct {
+			flags []string
+			code  int
+			why   string
+		}{
+			{[]string{"--export", "x=" + dest, "--cap", "exec"}, 126, "which the run has not"},
+			{[]string{"--export", "x=" + dest, "--export", "[=" + dest}, 125, "--export [="},
+			{[]string{"--export", "../x=" + dest}, 125, `contains ".."`},
+			{[]string{"--export", "/etc/passwd=" + dest}, 125, "absolute"},
+			{[]string{"--export", "x=" + kept, "--export", "y=" + c.Home + "/./kept.tar"}, 125, "can't be both"},
+			{[]string{"--export", "x=" + dest, "--export", "y=" + filepath.Join(c.Home, "no", "x")}, 125, "no such file"},
+			{[]string{"--export", "x=" + dest, "--export", "y=/proc/self"}, 125, "write to"},
+			{[]string{"--export", "x=" + dest, "--export", "y=" + kept + "/x"}, 125, "not a directory"},
+		} {
+			before := len(c.Events(t, "--type", "exec.started"))
+			o := c.Run(t, jail.Job{Flags: row.flags, Argv: []string{"true"}})
+			if o.Result != nil || o.Code != row.code || !strings.Contains(o.Stderr, row.why) {
+				t.Errorf("%q: want %d and %q: %s", row.flags, row.code, row.why, o)
+			}
+			if n := len(c.Events(t, "--type", "exec.started")); n != before {
+				t.Errorf("%q: it was started", row.flags)
+			}
+			unmade()
+		}
+		if err := os.Mkdir(dest, 0o755); err != nil {
+			t.Fatal(err)
 		}
 		// A link where the caller wants the files: his own, and followed; one in it is not.
 		if err := os.Symlink(c.StateDir(), filepath.Join(dest, "link")); err != nil {

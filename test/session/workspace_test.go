@@ -311,7 +311,7 @@ func TestWorkspaceToken(t *testing.T) {
 				denied++
 			}
 		}
-		if denied != 2 {
+		if denied != 4 {
 			t.Errorf("%d refusals in the event log", denied)
 		}
 		c.Run(t, jail.Job{Flags: append(flags, "--token-file", right), Argv: []string{"cat", "f"}}).Said(t, "mine\n")
