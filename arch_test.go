@@ -50,7 +50,7 @@ var imports = map[string][]string{
 		".", "limits", "policy", "spec", "cgroup", "seccomp", "seccomp/bpf", "seccomp/compiled", "netns", "rootfs",
 		"profiles", "internal/audit", "internal/container", "internal/host", "internal/pid1", "internal/state", "internal/stream", "internal/strictjson",
 		"internal/terminal", "internal/usermanager", "internal/apparmor", "internal/boottime", "internal/seed", "internal/workspace",
-		"internal/files", "internal/artifact", "internal/asuser",
+		"internal/files", "internal/artifact", "internal/asuser", "internal/jailpath",
 	},
 	"internal/wire":      {},
 	"internal/files":     {"internal/jailpath"},
