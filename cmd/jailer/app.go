@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -177,21 +175,6 @@ func (a *app) here(hint string) string {
 	return aboutState.ReplaceAllStringFunc(hint, func(m string) string {
 		return "jailer --state-dir " + trust.Quote(a.stateDir) + strings.TrimPrefix(m, "jailer")
 	})
-}
-
-// escaped is s without what would drive a terminal: an error may hold a path of a
-// request's or a name of a root file system's. Line ends stay; a policy's error
-// draws the line that it is about.
-func escaped(s string) string {
-	var b strings.Builder
-	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
-		if c == '\n' || c == '\t' || unicode.IsPrint(c) {
-			b.WriteRune(c)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
-		}
-	}
-	return b.String()
 }
 
 func (a *app) warn(format string, args ...any) {

@@ -194,13 +194,3 @@ func table(found []host.Finding) string {
 func row(w io.Writer, width int, id, answer, needed, text string) {
 	fmt.Fprintf(w, "%-*s  %-7s  %-6s  %s\n", width, id, answer, needed, printable(text))
 }
-
-// printable keeps a name that somebody chose from writing to the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, s)
-}

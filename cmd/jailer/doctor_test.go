@@ -388,9 +388,3 @@ func TestDoctorStateDir(t *testing.T) {
 		})
 	}
 }
-
-func TestPrintable(t *testing.T) {
-	if got := printable("a\x1b[31mé\u009b\n"); got != "a?[31mé??" {
-		t.Errorf("%q", got)
-	}
-}

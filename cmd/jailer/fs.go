@@ -58,7 +58,13 @@ func (a *app) fsLs() *cobra.Command {
 		Long: `List a directory: type, size, time and name of each entry. With more than --limit
 entries, the last line on standard error has the --cursor for the next part.`,
 		Args: between(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("limit") && (limit < 1 || limit > files.MaxEntries) {
+				return usagef("--limit %d: want 1 to %d", limit, files.MaxEntries)
+			}
+			if !files.IsListCursor(cursor) {
+				return usagef("--cursor %q: is none of a listing's", cursor)
+			}
 			path := "."
 			if len(args) > 1 {
 				path = args[1]
@@ -165,8 +171,19 @@ What comes after it is told on standard error, or in the document of --json.`,
 			if c.Flags().Changed("line") && c.Flags().Changed("cursor") {
 				return usagef("--line and --cursor: choose one")
 			}
-			if size > maxPage {
-				return usagef("--bytes: at most %s", limits.FormatSize(maxPage))
+			for _, n := range []struct {
+				flag  string
+				value int64
+			}{{"line", o.Line}, {"lines", int64(o.Lines)}} {
+				if c.Flags().Changed(n.flag) && n.value < 1 {
+					return usagef("--%s %d: must be positive", n.flag, n.value)
+				}
+			}
+			if c.Flags().Changed("bytes") && (size < files.MinPageBytes || size > files.MaxPageBytes) {
+				return usagef("--bytes: want %d to %s", files.MinPageBytes, limits.FormatSize(files.MaxPageBytes))
+			}
+			if !files.IsPageCursor(o.Cursor) {
+				return usagef("--cursor %q: is none of a page's", o.Cursor)
 			}
 			o.Bytes = int(size)
 			return a.inWorkspace(args[0], func(ctx context.Context, w *remotefs.Workspace) error {
@@ -196,8 +213,6 @@ What comes after it is told on standard error, or in the document of --json.`,
 	a.tokenFlag(c.Flags())
 	return c
 }
-
-const maxPage = 1 << 20
 
 func (a *app) fsPut() *cobra.Command {
 	var o files.PutOptions
@@ -319,7 +334,13 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 				return usagef("standard output is a terminal: send the tar to a file or a pipe")
 			}
 			return a.inWorkspace(args[0], func(ctx context.Context, w *remotefs.Workspace) error {
-				_, err := w.Export(ctx, a.out, args[1:])
+				m, err := w.Export(ctx, a.out, args[1:])
+				for _, s := range m.Skipped {
+					fmt.Fprintf(a.err, "jailer: left out: %s: %s\n", printable(s.Path), printable(s.Reason))
+				}
+				if m.SkippedMore > 0 {
+					fmt.Fprintf(a.err, "jailer: left out: %d more\n", m.SkippedMore)
+				}
 				return err
 			}, jailer.CapExport)
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -64,7 +65,11 @@ func (a *app) gc(check, dryRun, asJSON bool) error {
 		}
 	} else {
 		for _, p := range left {
-			fmt.Fprintf(a.out, "half removed %s\n", escaped(p))
+			word := "removed"
+			if _, err := os.Lstat(p); err == nil {
+				word = "left" // it was only looked for, or can't be removed
+			}
+			fmt.Fprintf(a.out, "%s %s\n", word, printable(p))
 		}
 	}
 	if lerr != nil {

@@ -41,6 +41,7 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 // workspaceJSON is one in a document.
 type workspaceJSON struct {
 	Name      string            `json:"name"`
+	Directory string            `json:"directory,omitempty"` // of one that has no name
 	Owner     int               `json:"owner"`
 	HostUID   int               `json:"hostUid"`
 	CreatedAt time.Time         `json:"createdAt,omitzero"`
@@ -60,6 +61,9 @@ func workspacesJSON(all []workspace.Info) []workspaceJSON {
 		}
 		if i.Err != nil {
 			j.Error = i.Err.Error()
+		}
+		if i.Name.Tenant == "" { // its record is damaged, and names nothing
+			j.Name, j.Directory = "", i.Name.Resource
 		}
 		out = append(out, j)
 	}
@@ -86,6 +90,10 @@ func (a *app) workspaceList() *cobra.Command {
 			w := tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tOWNER\tCREATED\tUSED\tTOKEN\tHOLDER")
 			for _, i := range all {
+				if i.Err != nil {
+					fmt.Fprintf(w, "%s\tdamaged: %s\n", printable(i.Name.Resource), printable(i.Err.Error()))
+					continue
+				}
 				holder, token := "", ""
 				if i.Busy {
 					holder = "?"
@@ -169,25 +177,25 @@ that were interrupted.`,
 			if err != nil {
 				return err
 			}
-			removed, err := s.Prune(context.Background(), age, dryRun, launch.ReapHolder)
-			if err != nil {
-				return &jailer.Error{Code: jailer.CodeInternal, Op: "workspace.prune", Err: err}
-			}
-			failed := false
-			for _, i := range removed {
-				failed = failed || i.Err != nil
-			}
+			removed, failure := s.Prune(context.Background(), age, dryRun, launch.ReapHolder)
 			if asJSON {
 				if err := writeJSON(a.out, map[string]any{"v": jailer.ProtocolVersion, "workspaces": workspacesJSON(removed)}); err != nil {
 					return err
 				}
 			} else {
 				for _, i := range removed {
-					fmt.Fprintf(a.out, "%s (used %s)\n", text(i.Name.String()), moment(i.UsedAt))
+					if i.Err == nil {
+						fmt.Fprintf(a.out, "%s (used %s)\n", text(i.Name.String()), moment(i.UsedAt))
+					}
 				}
 			}
-			if failed {
-				return errors.New("not everything could be removed")
+			for _, i := range removed {
+				if i.Err != nil {
+					failure = errors.Join(failure, fmt.Errorf("%s: %w", i.Name, i.Err))
+				}
+			}
+			if failure != nil {
+				return &jailer.Error{Code: jailer.CodeInternal, Op: "workspace.prune", Message: "not everything could be removed", Err: failure}
 			}
 			return nil
 		},

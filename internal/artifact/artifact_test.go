@@ -72,13 +72,6 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-func raceTime() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("RACETIME")); err == nil {
-		return d
-	}
-	return 2 * time.Second
-}
-
 func coded(t testing.TB, err error, code, word string) {
 	t.Helper()
 	var e *files.Error
@@ -288,7 +281,7 @@ func TestExportWhileWritten(t *testing.T) {
 		}
 	})
 	changed, whole := 0, 0
-	for begin := time.Now(); time.Since(begin) < raceTime(); {
+	for begin := time.Now(); time.Since(begin) < need.RaceTime(); {
 		var out bytes.Buffer
 		m, err := Export(soon(t), d, &out, []string{"."}, Limits{})
 		if err != nil {
@@ -498,7 +491,7 @@ func TestImportRace(t *testing.T) {
 		}
 	})
 	made := 0
-	for begin := time.Now(); time.Since(begin) < raceTime(); {
+	for begin := time.Now(); time.Since(begin) < need.RaceTime(); {
 		m, _ := Import(soon(t), d, bytes.NewReader(b), Limits{})
 		made += len(m.Files)
 	}

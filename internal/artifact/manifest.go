@@ -3,6 +3,8 @@ package artifact
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -69,7 +71,7 @@ type entryJSON struct {
 	encodedPath
 	Bytes     int64  `json:"bytes"`
 	SHA256    string `json:"sha256"`
-	Mode      uint32 `json:"mode"`
+	Mode      string `json:"mode"` // octal
 	Links     int64  `json:"links,omitempty"`
 	Changed   bool   `json:"changed,omitempty"`
 	Protected bool   `json:"protected,omitempty"`
@@ -96,7 +98,7 @@ const version = 1
 func (m Manifest) MarshalJSON() ([]byte, error) {
 	j := manifestJSON{version, []entryJSON{}, m.Directories, m.Bytes, []skippedJSON{}, m.SkippedMore}
 	for _, e := range m.Files {
-		j.Files = append(j.Files, entryJSON{encode(e.Path), e.Bytes, e.SHA256, e.Mode, e.Links, e.Changed, e.Protected})
+		j.Files = append(j.Files, entryJSON{encode(e.Path), e.Bytes, e.SHA256, fmt.Sprintf("%04o", e.Mode), e.Links, e.Changed, e.Protected})
 	}
 	for _, s := range m.Skipped {
 		j.Skipped = append(j.Skipped, skippedJSON{encode(s.Path), s.Reason})
@@ -116,7 +118,11 @@ func (m *Manifest) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return err
 		}
-		m.Files = append(m.Files, Entry{path, e.Bytes, e.SHA256, e.Mode, e.Links, e.Changed, e.Protected})
+		mode, err := strconv.ParseUint(e.Mode, 8, 32)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, Entry{path, e.Bytes, e.SHA256, uint32(mode), e.Links, e.Changed, e.Protected})
 	}
 	for _, s := range j.Skipped {
 		path, err := s.decode()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // verbs are all of them, on a path; each gives what it has read or listed.
@@ -182,7 +184,7 @@ func TestExchangeRace(t *testing.T) {
 	}
 	begin := time.Now()
 	worked, n := 0, 0
-	for ; time.Since(begin) < raceTime(); n++ {
+	for ; time.Since(begin) < need.RaceTime(); n++ {
 		for verb, do := range verbs {
 			if strings.HasPrefix(verb, "rm") {
 				continue // would end the race

@@ -100,6 +100,9 @@ func listCursor(name string) string {
 	return listMark + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
+// IsListCursor says whether s could be one.
+func IsListCursor(s string) bool { _, err := parseListCursor(s); return err == nil }
+
 func parseListCursor(s string) (after string, err error) {
 	if s == "" {
 		return "", nil

@@ -92,11 +92,3 @@ func soon(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-// raceTime is how long races are run.
-func raceTime() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("RACETIME")); err == nil {
-		return d
-	}
-	return 2 * time.Second
-}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of a page.
@@ -17,7 +19,11 @@ const (
 	DefaultPageLines = 500
 	DefaultPageBytes = 64 << 10
 	MaxPageBytes     = 1 << 20
-	minPageBytes     = 16 // a character fits always
+	MinPageBytes     = 16 // a character fits always
+
+	// maxScan bounds, in bytes, what is read of a file to come to a line: it may grow as
+	// fast as it is read.
+	maxScan = 16 << 30
 )
 
 // PageOptions say which part of a file is wanted: what comes after a page before it
@@ -39,7 +45,7 @@ type Page struct {
 	Open    bool   // ends inside a line that goes on
 	Cursor  string // for the next page; "" at the end of the file
 	Size    int64  // of the file, in bytes
-	Changed bool   // the file is another one than at the page before, or was written to
+	Changed bool   // the file is another one than at the page before, or was changed (by its ctime, which nobody can set)
 }
 
 // Page reads one. To come to a line the file is read up to it, in constant memory.
@@ -54,8 +60,8 @@ func (d *Dir) Page(ctx context.Context, p string, o PageOptions) (Page, error) {
 	switch {
 	case o.Lines < 0 || o.Line < 0:
 		return Page{}, refuse(InvalidRequest, op, p, "a negative line given")
-	case o.Bytes < minPageBytes || o.Bytes > MaxPageBytes:
-		return Page{}, refuse(InvalidRequest, op, p, "a page of %d bytes asked, want %d to %d", o.Bytes, minPageBytes, MaxPageBytes)
+	case o.Bytes < MinPageBytes || o.Bytes > MaxPageBytes:
+		return Page{}, refuse(InvalidRequest, op, p, "a page of %d bytes asked, want %d to %d", o.Bytes, MinPageBytes, MaxPageBytes)
 	case o.Cursor != "" && o.Line != 0:
 		return Page{}, refuse(InvalidRequest, op, p, "both a cursor and a line given")
 	}
@@ -72,15 +78,17 @@ func (d *Dir) Page(ctx context.Context, p string, o PageOptions) (Page, error) {
 	}
 	defer f.Close()
 	page := Page{Data: []byte{}, Line: c.line, Inside: c.inside, Size: st.Size}
-	now := cursor{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano()}
+	now := cursor{dev: st.Dev, ino: st.Ino, size: st.Size, ctime: st.Ctim.Nano()}
 	if o.Cursor != "" {
-		page.Changed = c.dev != now.dev || c.ino != now.ino || c.size != now.size || c.mtime != now.mtime
+		page.Changed = c.dev != now.dev || c.ino != now.ino || c.size != now.size || c.ctime != now.ctime
 	}
 	offset := c.offset
 	if o.Line > 1 {
 		page.Line = o.Line
 		if offset, err = lineAt(ctx, f, o.Line); errors.Is(err, io.EOF) {
 			return page, nil
+		} else if errors.Is(err, errMore) {
+			return Page{}, refuse(TooLarge, op, p, "has more than %d bytes before line %d; go on with a page's cursor", int64(maxScan), o.Line)
 		} else if err != nil {
 			return Page{}, fail(op, p, err)
 		}
@@ -103,12 +111,21 @@ func (d *Dir) Page(ctx context.Context, p string, o PageOptions) (Page, error) {
 	return page, nil
 }
 
-// lineAt is the offset at which a line begins. io.EOF: there are not so many.
+// lineAt is the offset at which a line begins. io.EOF: there are not so many. A hole, which
+// may have 8 EiB, is passed over (lseek(2), SEEK_DATA): no line ends in it.
 func lineAt(ctx context.Context, f *os.File, line int64) (int64, error) {
 	b := make([]byte, 64<<10)
-	for offset, at := int64(0), int64(1); ; {
+	for offset, at, read := int64(0), int64(1), int64(0); ; {
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
+		}
+		if data, err := unix.Seek(int(f.Fd()), offset, unix.SEEK_DATA); err == nil {
+			offset = data
+		} else if errors.Is(err, unix.ENXIO) {
+			return 0, io.EOF
+		}
+		if read > maxScan {
+			return 0, errMore
 		}
 		n, err := f.ReadAt(b, offset)
 		rest := b[:n]
@@ -124,6 +141,7 @@ func lineAt(ctx context.Context, f *os.File, line int64) (int64, error) {
 			}
 		}
 		offset += int64(n)
+		read += int64(n)
 		if err != nil {
 			return 0, err
 		}
@@ -162,7 +180,7 @@ func cut(b []byte, lines, most int) int {
 // A cursor is where a page ended, and in which file.
 type cursor struct {
 	dev, ino    uint64
-	size, mtime int64 // mtime in ns
+	size, ctime int64 // ctime in ns
 	offset      int64
 	line        int64
 	inside      bool
@@ -174,7 +192,7 @@ const pageMark = "p1."
 // one up reads at another place of the same file.
 func (c cursor) String() string {
 	b := make([]byte, 0, 49)
-	for _, v := range []uint64{c.dev, c.ino, uint64(c.size), uint64(c.mtime), uint64(c.offset), uint64(c.line)} {
+	for _, v := range []uint64{c.dev, c.ino, uint64(c.size), uint64(c.ctime), uint64(c.offset), uint64(c.line)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	if c.inside {
@@ -182,6 +200,9 @@ func (c cursor) String() string {
 	}
 	return pageMark + base64.RawURLEncoding.EncodeToString(append(b, 0))
 }
+
+// IsPageCursor says whether s could be one.
+func IsPageCursor(s string) bool { _, err := parsePageCursor(s); return err == nil }
 
 func parsePageCursor(s string) (cursor, error) {
 	if s == "" {
@@ -199,7 +220,7 @@ func parsePageCursor(s string) (cursor, error) {
 		return cursor{}, errors.New("malformed")
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	c := cursor{dev: u(0), ino: u(1), size: int64(u(2)), mtime: int64(u(3)), offset: int64(u(4)), line: int64(u(5)), inside: b[48] == 1}
+	c := cursor{dev: u(0), ino: u(1), size: int64(u(2)), ctime: int64(u(3)), offset: int64(u(4)), line: int64(u(5)), inside: b[48] == 1}
 	if c.offset < 0 || c.offset > 1<<62 || c.line < 1 || c.line > 1<<62 || c.size < 0 {
 		return cursor{}, errors.New("out of range")
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer/test/need"
 )
 
@@ -124,11 +126,6 @@ func TestPageRefuses(t *testing.T) {
 func TestPageChanged(t *testing.T) {
 	d, root, _ := open(t)
 	p := filepath.Join(root, "f")
-	write(t, p, strings.Repeat("line\n", 10))
-	g, err := d.Page(soon(t), "f", PageOptions{Lines: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, change := range map[string]func(){
 		"longer":  func() { write(t, p, strings.Repeat("line\n", 20)) },
 		"shorter": func() { write(t, p, "l") },
@@ -143,11 +140,54 @@ func TestPageChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"put back": func() {
+			st, err := os.Stat(p)
+			write(t, p, strings.Repeat("LINE\n", 10))
+			if err := errors.Join(err, os.Chtimes(p, st.ModTime(), st.ModTime())); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
+		write(t, p, strings.Repeat("line\n", 10))
+		g, err := d.Page(soon(t), "f", PageOptions{Lines: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, err := d.Page(soon(t), "f", PageOptions{Cursor: g.Cursor}); err != nil || next.Changed {
+			t.Errorf("before %s: %+v %v", name, next, err)
+		}
+		time.Sleep(20 * time.Millisecond) // stamps are those of the last tick
 		change()
 		if next, err := d.Page(soon(t), "f", PageOptions{Cursor: g.Cursor}); err != nil || !next.Changed {
 			t.Errorf("%s: %+v %v", name, next, err)
 		}
+	}
+}
+
+// A hole is passed over, whatever its size.
+func TestPageHole(t *testing.T) {
+	d, root, _ := open(t)
+	const size = 8 << 40 // what ext4 takes
+	write(t, filepath.Join(root, "f"), "one\n")
+	f, err := os.OpenFile(filepath.Join(root, "f"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("\nthree\n"), size); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := d.Page(soon(t), "f", PageOptions{Line: 3}); err != nil || string(g.Data) != "three\n" {
+		t.Errorf("%.100q %v", g.Data, err)
+	}
+	if g, err := d.Page(soon(t), "f", PageOptions{Line: 5}); err != nil || len(g.Data) != 0 || g.Cursor != "" {
+		t.Errorf("%.100q %v", g.Data, err)
+	}
+	if err := f.Truncate(2 * size); err != nil && !errors.Is(err, unix.EFBIG) {
+		t.Fatal(err)
+	}
+	if g, err := d.Page(soon(t), "f", PageOptions{Line: 5}); err != nil || len(g.Data) != 0 || g.Cursor != "" {
+		t.Errorf("%.100q %v", g.Data, err)
 	}
 }
 

@@ -218,7 +218,7 @@ func TestRemoveRace(t *testing.T) {
 			}
 		})
 	}
-	for begin := time.Now(); time.Since(begin) < raceTime(); {
+	for begin := time.Now(); time.Since(begin) < need.RaceTime(); {
 		_, err := d.Remove(soon(t), "t", true)
 		var e *Error
 		if err != nil && (!errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded)) {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -147,7 +148,16 @@ func TestWatchHidden(t *testing.T) {
 // What others write to that file system is no reason to end a job, nor to stop it again
 // and again: it is stopped once for each piece that could be its own.
 func TestWatchOthers(t *testing.T) {
-	dir, others := t.TempDir(), t.TempDir()
+	// Tests beside this one write to the file system of a temporary directory.
+	at, err := os.MkdirTemp("/dev/shm", "jailer-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(at)
+	dir, others := filepath.Join(at, "dir"), filepath.Join(at, "others")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(others, 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	f, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)

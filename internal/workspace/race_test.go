@@ -23,14 +23,6 @@ import (
 
 func init() { jobs["races"] = race } // which needs jobs itself
 
-// raceTime is how long races are run.
-func raceTime() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("RACETIME")); err == nil {
-		return d
-	}
-	return 2 * time.Second
-}
-
 // race does all that can be done to a few workspaces, until it is killed. A line of its
 // output is a fault.
 func race() {
@@ -109,7 +101,7 @@ func TestRaceAndKill(t *testing.T) {
 	s := store(t)
 	var all sync.WaitGroup
 	var kills atomic.Int64
-	end := time.Now().Add(need.Time(raceTime()))
+	end := time.Now().Add(need.Time(need.RaceTime()))
 	for range 4 {
 		all.Go(func() {
 			for time.Now().Before(end) {
@@ -175,7 +167,7 @@ func TestLockOfWhatIsThere(t *testing.T) {
 	var all sync.WaitGroup
 	var locks, removals atomic.Int64
 	stop := make(chan struct{})
-	time.AfterFunc(raceTime(), func() { close(stop) })
+	time.AfterFunc(need.RaceTime(), func() { close(stop) })
 	for i := range 4 {
 		all.Go(func() {
 			for {

@@ -159,8 +159,8 @@ func (s *Store) Prune(ctx context.Context, retention time.Duration, dryRun bool,
 		return nil, err
 	}
 	for _, i := range all {
-		// A clock that went back makes a time of the future; it says nothing, and is
-		// taken for now.
+		// One whose time is in the future, as the clock was put back, is not old: it goes
+		// when that time is long past.
 		if retention <= 0 || i.Err != nil || i.Busy || time.Since(i.UsedAt) < retention {
 			continue
 		}

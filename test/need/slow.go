@@ -42,3 +42,11 @@ func Pace(d time.Duration) time.Duration { return d * time.Duration((scale+2)/3)
 // Times is how often a test repeats what would prove the same if it were done
 // less often: n on an ordinary machine, and less, but at least once, on a slow one.
 func Times(n int) int { return max(n/scale, 1) }
+
+// RaceTime is how long a race is run for: RACETIME says, else two seconds.
+func RaceTime() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("RACETIME")); err == nil {
+		return d
+	}
+	return 2 * time.Second
+}

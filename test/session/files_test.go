@@ -58,7 +58,21 @@ func TestFiles(t *testing.T) {
 		fails(t, fsVerb(t, c, "", "stat", "files", "../up"), 1, `".."`)
 		fails(t, fsVerb(t, c, "", "cat", "files", "/etc/passwd"), 1, "absolute")
 		fails(t, fsVerb(t, c, strings.Repeat("x", 100), "put", "files", "big", "--max", "99"), 1, "99 bytes")
-		fails(t, fsVerb(t, c, "", "put", "files", "big", "--mode", "4755"), 2, "--mode")
+		for _, args := range [][]string{
+			{"put", "files", "big", "--mode", "4755"},
+			{"mkdir", "files", "d", "--mode", "rwx"},
+			{"ls", "files", "--limit", "0"},
+			{"ls", "files", "--limit", "-1"},
+			{"ls", "files", "--limit", "1000000"},
+			{"ls", "files", "--cursor", "x"},
+			{"page", "files", "n", "--lines", "0"},
+			{"page", "files", "n", "--line", "-1"},
+			{"page", "files", "n", "--bytes", "1"},
+			{"page", "files", "n", "--bytes", "1G"},
+			{"page", "files", "n", "--cursor", "l1.YQ"},
+		} {
+			fails(t, fsVerb(t, c, "", args...), 2, args[len(args)-2])
+		}
 		var got []string
 		for _, e := range c.Events(t, "--session", "files") {
 			if strings.HasPrefix(e.Type, "file.") {
@@ -89,7 +103,8 @@ func TestFilesHostile(t *testing.T) {
 import ctypes
 libc = ctypes.CDLL(None)
 while True:
-    libc.syscall(316, -100, b"swap", -100, b"other2", 2)`))
+    libc.renameat2(-100, b"swap", -100, b"other2", 2)  # RENAME_EXCHANGE`))
+		planted := planting(t)
 		host, err := os.ReadFile("/etc/hostname")
 		if err != nil {
 			t.Fatal(err)
@@ -118,14 +133,29 @@ while True:
 				fsVerb(t, c, "evil\n", "put", "hostile", p, "--parents")
 				fsVerb(t, c, "", "mkdir", "hostile", p, "-p")
 			}
-			if o := fsVerb(t, c, "", "ls", "hostile", "swap"); strings.Contains(o.Stdout, "passwd") {
+			for _, name := range []string{"hostname", "passwd", "planted"} {
+				fsVerb(t, c, "", "rm", "hostile", "swap/"+name, "--recursive")
+				fsVerb(t, c, "evil\n", "put", "hostile", "swap/"+name)
+			}
+			if o := fsVerb(t, c, "", "stat", "hostile", "swap/passwd"); o.Code == 0 && !strings.Contains(o.Stdout, " 5 ") { // "evil\n"
+				t.Fatalf("told of:\n%s", o)
+			}
+			c.Do(t, jail.Job{Raw: true, Input: planted}, "import", "hostile")
+			out := c.Do(t, jail.Job{Raw: true}, "export", "hostile", "swap/**", "other2/**", "dir", "root", "abs")
+			if strings.Contains(out.Stdout, "SECRET") || strings.Contains(out.Stdout, "root:x:") {
+				t.Fatal("a byte of the host's was exported")
+			}
+			if o := fsVerb(t, c, "", "ls", "hostile", "swap"); strings.Contains(o.Stdout, "shadow") {
 				t.Fatalf("listed:\n%s", o)
 			}
 		}
 		if per := time.Since(began) / time.Duration(need.Times(20)) / 50; per > need.Time(2*time.Second) {
 			t.Errorf("%v a verb", per)
 		}
-		for _, p := range []string{"/etc/new", "/etc/planted"} {
+		if st, err := os.Stat("/etc/passwd"); err != nil || st.Size() < 6 {
+			t.Error("the host's /etc/passwd was written to")
+		}
+		for _, p := range []string{"/etc/new", "/etc/planted", "/etc/imported"} {
 			if _, err := os.Lstat(p); err == nil {
 				t.Errorf("%s was made on the host", p)
 			}
@@ -134,6 +164,22 @@ while True:
 			t.Errorf("%q %v", b, err)
 		}
 	})
+}
+
+// planting is a tar with files where the racer may have put a link out.
+func planting(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range []string{"swap/imported", "other2/imported", "swap/planted/imported"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // A tar out and in again, and what neither takes.

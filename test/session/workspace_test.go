@@ -387,6 +387,18 @@ func TestWorkspacePrune(t *testing.T) {
 			}
 		}
 		ok(t, do(t, c, "delete", "holder"))
+
+		// A damaged one is shown as that, and is in nobody's way.
+		damaged := filepath.Join(dir, "workspaces", "damaged")
+		if err := errors.Join(os.Mkdir(damaged, 0o700), os.WriteFile(filepath.Join(damaged, "record.json"), []byte("{\x1b"), 0o600), os.Chown(filepath.Join(damaged, "record.json"), c.UID, -1), os.Chown(damaged, c.UID, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if o := ok(t, do(t, c, "workspace", "list", "--data-dir", dir)); !strings.Contains(o.Stdout, "damaged: ") || strings.Contains(o.Stdout, "\x1b") {
+			t.Errorf("%s", o)
+		}
+		if o := ok(t, do(t, c, "workspace", "list", "--json", "--data-dir", dir)); !strings.Contains(o.Stdout, `"directory":"damaged"`) {
+			t.Errorf("%s", o)
+		}
 	})
 }
 
