@@ -28,6 +28,10 @@ type file struct {
 	Profiles   map[string]profileTable `toml:"profiles"`
 	Events     eventsTable             `toml:"events"`
 	Workspaces workspacesTable         `toml:"workspaces"`
+	Owners     *[]ownerTable           `toml:"owners"`
+	Authorize  programTable            `toml:"authorize"`
+	Approve    approveTable            `toml:"approve"`
+	Sessions   sessionsTable           `toml:"sessions"`
 }
 
 type enforceTable struct {

@@ -131,6 +131,9 @@ func compile(name string, f *file, base *Policy) (*Policy, error) {
 		}
 	}
 	p.profiles = c.done
+	if err := p.access(name, f); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

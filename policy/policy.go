@@ -78,6 +78,7 @@ type Policy struct {
 	Events   Events
 	// Retention is how long a persistent workspace is kept that nobody uses; 0: for ever.
 	Retention time.Duration
+	Access    Access
 
 	owner    uint32            // of the file, 0 where it came from none; files that it names must be his or root's
 	roots    map[string]string // name to absolute path
