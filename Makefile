@@ -11,8 +11,8 @@ PREFIX ?= /usr/local
 # which a hostile root could otherwise have loaded (CVE-2019-14271).
 # runc_nocriu: without checkpointing, which nothing here does.
 TAGS := seccomp runc_nocriu netgo osusergo
-# -funcalign=16, half of Go's own: 0.14 MB less of padding between functions.
-LDFLAGS := -s -w -funcalign=16 -X main.version=$(VERSION) -linkmode external -extldflags "-static -Wl,--gc-sections"
+# -funcalign=1: 0.25 MB less of padding between functions.
+LDFLAGS := -s -w -funcalign=1 -X main.version=$(VERSION) -linkmode external -extldflags "-static -Wl,--gc-sections"
 
 # The program is copied into memory for each rootless jail, and does nothing hot
 # outside the Go runtime: without inlining elsewhere it is 0.8 MB smaller.

@@ -44,13 +44,14 @@ var imports = map[string][]string{
 	"internal/audit":       {".", "internal/stream", "internal/trust"},
 	"internal/state":       {"cgroup", "internal/audit"},
 	"internal/host":        {".", "cgroup", "limits", "netns", "seccomp", "internal/apparmor", "internal/audit", "internal/trust"},
+	"internal/access":      {".", "policy", "internal/audit", "internal/strictjson", "internal/trust"},
 	"internal/terminal":    {},
 	"internal/usermanager": {},
 	"internal/launch": {
 		".", "limits", "policy", "spec", "cgroup", "seccomp", "seccomp/bpf", "seccomp/compiled", "netns", "rootfs",
 		"profiles", "internal/audit", "internal/container", "internal/host", "internal/pid1", "internal/state", "internal/stream", "internal/strictjson",
 		"internal/terminal", "internal/usermanager", "internal/apparmor", "internal/boottime", "internal/seed", "internal/workspace",
-		"internal/files", "internal/artifact", "internal/asuser", "internal/jailpath",
+		"internal/files", "internal/artifact", "internal/asuser", "internal/jailpath", "internal/access",
 	},
 	"internal/wire":      {},
 	"internal/files":     {"internal/jailpath"},
@@ -60,7 +61,7 @@ var imports = map[string][]string{
 	"internal/remotefs":  {"internal/artifact", "internal/asuser", "internal/files", "internal/jailpath", "internal/wire"},
 	"internal/session": {
 		".", "limits", "policy", "internal/audit", "internal/boottime", "internal/launch", "internal/ring", "internal/state", "internal/stream",
-		"internal/terminal", "internal/wire", "internal/files", "internal/remotefs",
+		"internal/terminal", "internal/wire", "internal/files", "internal/remotefs", "internal/access", "internal/jailpath",
 	},
 	"cmd/jailer": {"*"},
 }

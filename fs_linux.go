@@ -12,6 +12,7 @@ import (
 
 	"github.com/jailer-project/jailer/internal/artifact"
 	"github.com/jailer-project/jailer/internal/files"
+	"github.com/jailer-project/jailer/internal/jailpath"
 	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
 )
@@ -45,9 +46,9 @@ var (
 // FS gives the session's files. The end of ctx ends its calls.
 func (s *Session) FS(ctx context.Context) *FS { return &FS{s, ctx} }
 
-// within does something with the workspace.
-func (f *FS) within(right string, do func(*remotefs.Workspace) error) error {
-	w, err := f.s.workspace(f.ctx, right)
+// within does something with the workspace; writes are paths that it changes.
+func (f *FS) within(right string, do func(*remotefs.Workspace) error, writes ...string) error {
+	w, err := f.s.workspace(f.ctx, right, writes)
 	if err != nil {
 		return err
 	}
@@ -68,8 +69,12 @@ func fileError(err error) error {
 }
 
 // workspace opens the workspace, by the descriptor that the supervisor hands out.
-func (s *Session) workspace(ctx context.Context, rights ...string) (*remotefs.Workspace, error) {
-	x, err := s.dial(ctx, &wire.Message{Type: wire.Files, Rights: rights})
+func (s *Session) workspace(ctx context.Context, right string, writes []string) (*remotefs.Workspace, error) {
+	ask := &wire.Message{Type: wire.Files, Rights: []string{right}}
+	for _, p := range writes {
+		ask.Paths = append(ask.Paths, []byte(jailpath.Relative(p)))
+	}
+	x, err := s.dial(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +233,7 @@ func (f *FS) Put(name string, r io.Reader, o PutOptions) (int64, error) {
 	err := f.within(CapFSWrite, func(w *remotefs.Workspace) (err error) {
 		n, err = w.Put(f.ctx, name, r, o)
 		return err
-	})
+	}, name)
 	return n, err
 }
 
@@ -245,7 +250,7 @@ func (f *FS) Mkdir(name string, perm fs.FileMode) error { return f.mkdir(name, f
 func (f *FS) MkdirAll(name string, perm fs.FileMode) error { return f.mkdir(name, true, perm) }
 
 func (f *FS) mkdir(name string, parents bool, perm fs.FileMode) error {
-	return f.within(CapFSWrite, func(w *remotefs.Workspace) error { return w.Mkdir(name, parents, uint32(perm.Perm())) })
+	return f.within(CapFSWrite, func(w *remotefs.Workspace) error { return w.Mkdir(name, parents, uint32(perm.Perm())) }, name)
 }
 
 // Remove removes a file, a link or an empty directory.
@@ -255,7 +260,7 @@ func (f *FS) Remove(name string) error { return f.remove(name, false) }
 func (f *FS) RemoveAll(name string) error { return f.remove(name, true) }
 
 func (f *FS) remove(name string, recursive bool) error {
-	return f.within(CapFSWrite, func(w *remotefs.Workspace) error { return w.Remove(f.ctx, name, recursive) })
+	return f.within(CapFSWrite, func(w *remotefs.Workspace) error { return w.Remove(f.ctx, name, recursive) }, name)
 }
 
 // Export writes what the globs match in the session's workspace to w, as a tar of

@@ -205,6 +205,10 @@ func (x *execution) receive(want ...wire.Type) (*wire.Message, error) {
 // receiveFiles also gives the descriptors that come with it, which the caller closes.
 func (x *execution) receiveFiles(want ...wire.Type) (*wire.Message, []*os.File, error) {
 	m, files, err := x.conn.Receive()
+	for err == nil && m.Type == wire.Asking { // somebody is asked first
+		wire.CloseAll(files)
+		m, files, err = x.conn.Receive()
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, files, &Error{Code: CodeInvalidState, Op: "session.socket", Reason: "session.ended", Message: "the session's supervisor is gone"}

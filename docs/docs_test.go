@@ -152,7 +152,7 @@ func TestPolicyExamples(t *testing.T) {
 // TestPolicyRefusals: what docs/policy.md says is refused.
 func TestPolicyRefusals(t *testing.T) {
 	for _, text := range []string{
-		"", "version = 2\n", "version = 1\nVersion = 1\n", "version = 1\n[sessions]\n",
+		"", "version = 2\n", "version = 1\nVersion = 1\n", "version = 1\n[session]\n",
 		"version = 1\n[rootfs.host]\npath = \"/srv\"\n", "version = 1\n[rootfs.a]\npath = \"/\"\n",
 		"version = 1\n[profiles.a.limits.default]\nmemory = \"1KB\"\n",
 		"version = 1\n[profiles.a.limits.max]\npids = 1\n",

@@ -186,7 +186,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown key", "foo = 1", "1| version = 1"},
 		{"unknown key, drawn", "foo = 1", "~~~ unknown field"},
 		{"unknown table", "[gateways]\nmax_sessions = 1", "[gateways]"},
-		{"unknown empty table", "[approve]", "[approve]"},
+		{"unknown empty table", "[aprove]", "[aprove]"},
 		{"events relative", "[events]\npath = \"events.ndjson\"", "events.path: path \"events.ndjson\" is not absolute"},
 		{"events not clean", "[events]\npath = \"/var/log/../e\"", "not clean"},
 		{"events empty", "[events]\npath = \"\"", "not absolute"},

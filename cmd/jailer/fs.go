@@ -34,13 +34,13 @@ Exit status: 0 done; 1 failed; 2 usage.`,
 	return c
 }
 
-// inWorkspace does something with the files of a session.
-func (a *app) inWorkspace(arg string, do func(context.Context, *remotefs.Workspace) error, rights ...string) error {
+// inWorkspace does something with the files of a session; writes are paths that it changes.
+func (a *app) inWorkspace(arg string, do func(context.Context, *remotefs.Workspace) error, right string, writes ...string) error {
 	client, id, err := a.ofID(arg)
 	if err != nil {
 		return err
 	}
-	w, err := client.Files(id, rights...)
+	w, err := client.Files(id, session.FilesRequest{Rights: []string{right}, Paths: writes})
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ that name is replaced at the end. What is no regular file is not replaced.`,
 			return a.inWorkspace(args[0], func(ctx context.Context, w *remotefs.Workspace) error {
 				_, err := w.Put(ctx, args[1], a.in, o)
 				return err
-			}, jailer.CapFSWrite)
+			}, jailer.CapFSWrite, args[1])
 		},
 	}
 	c.Flags().StringVar(&mode, "mode", "0644", "permission `BITS`, octal")
@@ -252,7 +252,7 @@ func (a *app) fsRm() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.inWorkspace(args[0], func(ctx context.Context, w *remotefs.Workspace) error {
 				return w.Remove(ctx, args[1], recursive)
-			}, jailer.CapFSWrite)
+			}, jailer.CapFSWrite, args[1])
 		},
 	}
 	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "a directory with all that is in it")
@@ -273,7 +273,7 @@ func (a *app) fsMkdir() *cobra.Command {
 			}
 			return a.inWorkspace(args[0], func(_ context.Context, w *remotefs.Workspace) error {
 				return w.Mkdir(args[1], parents, m)
-			}, jailer.CapFSWrite)
+			}, jailer.CapFSWrite, args[1])
 		},
 	}
 	c.Flags().StringVar(&mode, "mode", "0755", "permission `BITS`, octal")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/access"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/state"
 	"github.com/jailer-project/jailer/internal/workspace"
@@ -140,7 +141,11 @@ func (a *app) workspaceRm() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = s.Remove(context.Background(), name, token, launch.ReapHolder)
+			gate := access.Gate{Policy: p, UID: os.Getuid()}
+			err = gate.Authorize(context.Background(), access.Operation{Name: "workspace.rm", Tenant: name.Tenant, Workspace: name.String()})
+			if err == nil {
+				err = s.Remove(context.Background(), name, token, launch.ReapHolder)
+			}
 			if lost := launch.RecordDenied(context.Background(), p, dir, name.Tenant, err); lost != nil {
 				a.warn("an event is lost: %v", lost)
 			}

@@ -71,6 +71,26 @@ type Moved struct {
 	Partial bool  `json:"partial,omitempty"` // as of Changed
 }
 
+// Asked is the data of approval.asked.
+type Asked struct {
+	Operation string `json:"operation"`
+	Rule      int    `json:"rule"` // of the policy's approve.rules, from 0
+}
+
+// Answered is the data of approval.answered. By and Reason are the answer's own words,
+// made visible.
+type Answered struct {
+	Operation string `json:"operation"`
+	Rule      int    `json:"rule"`
+	Approved  bool   `json:"approved"`
+	Failed    bool   `json:"failed,omitempty"` // there was no answer that could be used
+	By        string `json:"by,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// Text makes any bytes fit for an event.
+func Text(s string) string { return visible(s) }
+
 // Path makes a path of any bytes fit for Changed.
 func Path(p []byte) string { return visible(string(p)) }
 

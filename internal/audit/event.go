@@ -34,6 +34,8 @@ const (
 	ArtifactExported Type = "artifact.exported"
 	ArtifactImported Type = "artifact.imported"
 	PolicyDenied     Type = "policy.denied"
+	ApprovalAsked    Type = "approval.asked"
+	ApprovalAnswered Type = "approval.answered"
 	GCReaped         Type = "gc.reaped"
 )
 
@@ -42,7 +44,7 @@ func Types() []Type {
 	return []Type{
 		SessionCreated, SessionDestroyed, SessionLeaked, ExecStarted, ExecFinished,
 		ProcessStarted, ProcessExited, LimitExceeded, FileWritten, FileRemoved, ArtifactExported, ArtifactImported,
-		PolicyDenied, GCReaped,
+		PolicyDenied, ApprovalAsked, ApprovalAnswered, GCReaped,
 	}
 }
 

@@ -34,7 +34,8 @@ type Command struct {
 	Streams *Streams
 
 	OnStart func(Started)
-	Signals <-chan os.Signal // passed on to the command; the second INT or TERM ends it, but a service
+	Asking  func(time.Duration) // somebody is asked first, and may take so long; may be nil
+	Signals <-chan os.Signal    // passed on to the command; the second INT or TERM ends it, but a service
 
 	began time.Time // for setupMs
 }

@@ -73,7 +73,7 @@ func (c *command) endEvents() []audit.Event {
 
 // recordDenied writes what the policy refused in a session.
 func (c *command) recordDenied() {
-	if c.refusal.Code != jailer.CodePolicyDenied || c.recorded.Load() {
+	if !isDenial(c.refusal) || c.recorded.Load() {
 		return
 	}
 	err := c.j.record(c.j.patience(), func() {}, c.event(audit.PolicyDenied, audit.Denied{

@@ -61,7 +61,7 @@ func (c *command) resolve() error {
 			}
 		}
 	}
-	return nil
+	return c.allowed()
 }
 
 // Step 2: resolve it against the policy.
@@ -90,7 +90,7 @@ func (j *Jail) resolve() error {
 	if err := state.CheckID(j.o.ID); err != nil {
 		return &jailer.Error{Code: jailer.CodeInvalidRequest, Path: "--id", Err: err}
 	}
-	return nil
+	return j.authorize()
 }
 
 // Step 3: probe what the plan needs. "Could not tell" counts as no.
@@ -130,7 +130,10 @@ func (j *Jail) probe() error {
 	if base != nil {
 		j.held = slices.DeleteFunc(needs(j.plan), func(c string) bool { return !base.Has(c) })
 	}
-	return j.checkRequired()
+	if err := j.checkRequired(); err != nil {
+		return err
+	}
+	return j.approve()
 }
 
 // probeBuild refuses what an incomplete or damaged program can't do. The

@@ -31,7 +31,7 @@ func (j *Jail) watchSetup() (stop func()) {
 	j.watched = watched
 	go func() {
 		defer close(ended)
-		if why := j.untilAborted(done); why != nil {
+		if why := j.untilAborted(done, time.After(setupLimit)); why != nil {
 			j.aborted.Store(why)
 			abort()
 			killChildren(done)
@@ -52,11 +52,10 @@ type abort struct {
 }
 
 // untilAborted returns why the set-up has to end, nil when it is over.
-func (j *Jail) untilAborted(done <-chan struct{}) *abort {
+// late may be nil: then it has no bound of its own.
+func (j *Jail) untilAborted(done <-chan struct{}, late <-chan time.Time) *abort {
 	owner, stopOwner := WatchOwner(j.o.OwnerPID)
 	defer stopOwner()
-	limit := time.NewTimer(setupLimit)
-	defer limit.Stop()
 	ttl := boottime.NewTimer(j.plan.Limits.TTL - j.age())
 	defer ttl.Stop()
 	ends := 0
@@ -81,7 +80,7 @@ func (j *Jail) untilAborted(done <-chan struct{}) *abort {
 			return &abort{fmt.Sprintf("process %d, its owner, has ended", j.o.OwnerPID), audit.OwnerExited}
 		case <-ttl.C:
 			return &abort{"the time to live is over", audit.TTL}
-		case <-limit.C:
+		case <-late:
 			return &abort{fmt.Sprintf("the set-up took longer than %v", setupLimit), audit.Failed}
 		case <-j.ctx.Done():
 			return &abort{"canceled", audit.Requested}

@@ -33,7 +33,7 @@ func (j *Jail) makeState() error {
 	if err := j.openTrail(dir); err != nil {
 		return err
 	}
-	rec := state.Record{ID: j.o.ID, CreatedAt: j.o.Began.UTC(), HostUID: int(j.ids.uid), Events: j.trail.ref}
+	rec := state.Record{ID: j.o.ID, CreatedAt: j.o.Began.UTC(), HostUID: int(j.ids.uid), Tenant: j.plan.Tenant, Events: j.trail.ref}
 	if j.base != nil {
 		j.cgroupName = dir.CgroupName(j.o.ID)
 		rec.Cgroups = j.base.Plan(j.cgroupName)
@@ -42,11 +42,23 @@ func (j *Jail) makeState() error {
 		l := j.plan.Limits
 		rec.Session = &state.SessionInfo{
 			TTLMs: l.TTL.Milliseconds(), IdleMs: l.Idle.Milliseconds(),
-			Profile: j.plan.Profile, Tenant: j.plan.Tenant, Labels: j.plan.Labels,
+			Profile: j.plan.Profile, Labels: j.plan.Labels,
 			TokenSHA256: hex.EncodeToString(j.o.TokenHash),
 		}
 	}
+	access := j.o.Policy.Access
+	leave, err := dir.Admit(j.ctx, j.plan.Tenant, state.Most{Sessions: access.MaxSessions, OfTenant: access.MaxPerTenant})
+	if full, ok := errors.AsType[*state.FullError](err); ok {
+		return &jailer.Error{
+			Code: jailer.CodeSessionLimit, Op: "session.create", Path: full.Key(), Retryable: true, Message: full.Error(),
+			Hint: "end one (`jailer list`, `jailer delete`), or wait until one has ended",
+		}
+	}
+	if err != nil {
+		return noState(err)
+	}
 	s, err := dir.Create(rec)
+	leave()
 	if errors.Is(err, state.ErrExists) {
 		return &jailer.Error{
 			Code: jailer.CodeSessionExists, Err: err,

@@ -65,9 +65,7 @@ func (j *Jail) warn(err error) {
 // openTrail comes before anything of the jail is made: a run that can't be recorded
 // is refused here.
 func (j *Jail) openTrail(dir *state.Dir) error {
-	j.trail.subject = audit.Subject{
-		SessionID: j.o.ID, Tenant: j.plan.Tenant, Labels: j.plan.Labels, UID: os.Getuid(), TraceParent: j.plan.TraceParent,
-	}
+	j.trail.subject = j.subject()
 	log, err := j.openLog(dir)
 	if err != nil {
 		return j.lost(err)
@@ -76,6 +74,12 @@ func (j *Jail) openTrail(dir *state.Dir) error {
 	ref.MayLose = j.o.Policy.Events.OnError == policy.SinkLog
 	j.trail.log, j.trail.ref = log, &ref
 	return nil
+}
+
+func (j *Jail) subject() audit.Subject {
+	return audit.Subject{
+		SessionID: j.o.ID, Tenant: j.plan.Tenant, Labels: j.plan.Labels, UID: os.Getuid(), TraceParent: j.plan.TraceParent,
+	}
 }
 
 // record writes events of this session, and calls done when they are in the log.
@@ -187,7 +191,7 @@ func (j *Jail) setupPatience() (context.Context, func()) {
 			case <-done:
 			}
 		default:
-			if why := j.untilAborted(done); why != nil {
+			if why := j.untilAborted(done, time.After(setupLimit)); why != nil {
 				j.aborted.Store(why)
 			}
 		}
@@ -234,7 +238,7 @@ func (j *Jail) recordCreated() error {
 // refused: nothing was made, and no session is there to tell of it.
 func (j *Jail) recordRefusal(err error) error {
 	j.refusal = asError(err)
-	if j.refusal.Code != jailer.CodePolicyDenied && j.refusal.Code != jailer.CodeUnauthorized || j.session != nil {
+	if !isDenial(j.refusal) || j.session != nil {
 		return nil
 	}
 	s := audit.Subject{Tenant: j.o.Overrides.Tenant, Labels: map[string]string{}, UID: os.Getuid(), TraceParent: j.o.Overrides.TraceParent}
@@ -257,6 +261,11 @@ func (j *Jail) recordRefusal(err error) error {
 	return j.lost(err)
 }
 
+// isDenial: the policy says no, and that is an event.
+func isDenial(e *jailer.Error) bool {
+	return e.Code == jailer.CodePolicyDenied || e.Code == jailer.CodeUnauthorized || e.Code == jailer.CodeApprovalDenied
+}
+
 func denied(s audit.Subject, e *jailer.Error) audit.Event {
 	return audit.Event{Type: audit.PolicyDenied, Subject: s, Data: audit.Denied{Failure: *audit.FailureOf(e), Field: e.Path}}
 }
@@ -265,7 +274,7 @@ func denied(s audit.Subject, e *jailer.Error) audit.Event {
 // tenant's that is no jail's. Another refusal is none of the log's.
 func RecordDenied(ctx context.Context, p *policy.Policy, dir *state.Dir, tenant string, err error) error {
 	e, ok := errors.AsType[*jailer.Error](err)
-	if !ok || e.Code != jailer.CodePolicyDenied && e.Code != jailer.CodeUnauthorized {
+	if !ok || !isDenial(e) {
 		return nil
 	}
 	log, err := openLog(p, dir)

@@ -58,6 +58,9 @@ func (l *link) close() {
 // within is ctx, until the session ends.
 func (l *link) within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if cause := context.Cause(l.alive); cause != nil {
+		cancel(cause) // AfterFunc would do it later
+	}
 	stop := context.AfterFunc(l.alive, func() { cancel(context.Cause(l.alive)) })
 	return ctx, func() { stop(); cancel(nil) }
 }

@@ -176,6 +176,14 @@ func (s *Set) Join(n *policy.Plan) (*Set, error) {
 	return j, nil
 }
 
+// Paths lists where files and directories are put, absolute in the jail.
+func (s *Set) Paths() (all []string) {
+	for _, e := range s.list() {
+		all = append(all, e.path)
+	}
+	return all
+}
+
 // Empty reports that there is nothing to put in.
 func (s *Set) Empty() bool { return s == nil || len(s.at) == 0 }
 

@@ -137,6 +137,21 @@ func refusal(m *wire.Message) error {
 	return e
 }
 
+// answer reads the first message that is one. While somebody else is asked, it waits for
+// as long as he has.
+func (c *Client) answer(conn *wire.Conn) (*wire.Message, []*os.File, error) {
+	for {
+		m, files, err := c.receive(conn, true)
+		if err != nil || m.Type != wire.Asking {
+			return m, files, err
+		}
+		wire.CloseAll(files)
+		if err := conn.ReceiveUntil(time.Now().Add(m.Grace + startWait)); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
 func noAnswer() error {
 	return &jailer.Error{
 		Code: jailer.CodeInvalidState, Op: "session.socket", Retryable: true, Message: "the session's supervisor doesn't answer",
@@ -170,7 +185,7 @@ func (c *Client) ask(conn *wire.Conn, wait time.Duration, m *wire.Message, doc a
 	if err := c.send(conn, m); err != nil {
 		return err
 	}
-	got, files, err := c.receive(conn, true)
+	got, files, err := c.answer(conn)
 	wire.CloseAll(files)
 	if err != nil {
 		return err
@@ -316,6 +331,7 @@ func (c *Client) Logs(ctx context.Context, id string, r LogRequest, out io.Write
 			return err
 		}
 		switch m.Type {
+		case wire.Asking:
 		case wire.Data:
 			if m.Lost > 0 {
 				lost(m.Lost)

@@ -43,7 +43,7 @@ func (s *Server) exec(c *client, m *wire.Message, files []*os.File) error {
 	defer leave()
 	ctx, cancel := c.context(e.hear)
 	defer cancel(nil)
-	cmd.Signals, cmd.OnStart = e.signals, e.started
+	cmd.Signals, cmd.OnStart, cmd.Asking = e.signals, e.started, c.asking
 	cmd.Streams.Exceeded, cmd.Streams.Master = e.exceeded, e.terminal
 	cmd.Streams.Totals = func(ctx context.Context) (launch.Totals, error) {
 		leave() // the command is over: a client that doesn't read keeps nothing alive

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/access"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/boottime"
 	"github.com/jailer-project/jailer/internal/launch"
@@ -31,6 +32,7 @@ type fakeJail struct {
 	leftover error                         // of Close
 	files    string                        // the workspace
 	noteErr  error
+	allow    func(access.Operation, func(time.Duration)) error
 	full     chan struct{}
 
 	mu     sync.Mutex
@@ -70,6 +72,16 @@ func (f *fakeJail) FullReason() audit.Reason { return audit.LimitHit }
 func (f *fakeJail) Files() (launch.Files, error) {
 	d, err := os.Open(f.files)
 	return launch.Files{Dir: d}, err
+}
+
+func (f *fakeJail) Allowed(_ context.Context, op access.Operation, asking func(time.Duration)) error {
+	f.mu.Lock()
+	allow := f.allow
+	f.mu.Unlock()
+	if allow == nil {
+		return nil
+	}
+	return allow(op, asking)
 }
 
 func (f *fakeJail) Note(e audit.Event) error {

@@ -41,7 +41,7 @@ func (b *bed) noted() []string {
 
 func (b *bed) opened(t *testing.T, rights ...string) *remotefs.Workspace {
 	t.Helper()
-	w, err := b.client.Files("one", rights...)
+	w, err := b.client.Files("one", FilesRequest{Rights: rights})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestFiles(t *testing.T) {
 		if rights == nil {
 			code = jailer.CodeInvalidRequest
 		}
-		_, err := b.client.Files("one", rights...)
+		_, err := b.client.Files("one", FilesRequest{Rights: rights})
 		refused(t, err, code)
 	}
 }
@@ -219,7 +219,7 @@ func TestNotes(t *testing.T) {
 	if err := conn.ReceiveUntil(time.Now().Add(long)); err != nil {
 		t.Fatal(err)
 	}
-	_, fds, err := b.client.open(conn, []string{jailer.CapFSWrite})
+	_, fds, err := b.client.open(conn, FilesRequest{Rights: []string{jailer.CapFSWrite}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestToken(t *testing.T) {
 		b.client.Token = token
 		_, err := b.client.State("one")
 		refused(t, err, jailer.CodeUnauthorized)
-		_, err = b.client.Files("one", jailer.CapFSRead)
+		_, err = b.client.Files("one", FilesRequest{Rights: []string{jailer.CapFSRead}})
 		refused(t, err, jailer.CodeUnauthorized)
 		_, err = b.run(t.Context(), "true")
 		refused(t, err, jailer.CodeUnauthorized)

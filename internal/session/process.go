@@ -70,6 +70,7 @@ func (s *Server) start(c *client, m *wire.Message) error {
 		return err
 	}
 	started := make(chan struct{})
+	cmd.Asking = c.asking
 	cmd.Service, cmd.Stdout, cmd.Stderr, cmd.Signals = true, p.stdout, p.stderr, p.signals
 	cmd.OnStart = func(st launch.Started) {
 		s.mu.Lock()

@@ -163,6 +163,7 @@ func (r *remote) take(ctx context.Context, h heard) (*launch.Outcome, error) {
 		wire.CloseAll(h.files)
 	}
 	switch h.m.Type {
+	case wire.Asking:
 	case wire.Started:
 		if h.m.Begun == nil {
 			return nil, unexpected(h.m)

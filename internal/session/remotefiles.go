@@ -6,18 +6,32 @@ import (
 	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/jailpath"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
 )
 
-// Files opens the workspace of a session, with these capabilities. The caller closes it.
-func (c *Client) Files(id string, rights ...string) (*remotefs.Workspace, error) {
+// A FilesRequest says what a verb needs of a workspace.
+type FilesRequest struct {
+	Rights []string // capabilities
+	Paths  []string // that it will write; none: any
+}
+
+func (r FilesRequest) paths() (out [][]byte) {
+	for _, p := range r.Paths {
+		out = append(out, []byte(jailpath.Relative(p)))
+	}
+	return out
+}
+
+// Files opens the workspace of a session. The caller closes it.
+func (c *Client) Files(id string, r FilesRequest) (*remotefs.Workspace, error) {
 	conn, err := c.connect(id)
 	if err != nil {
 		return nil, err
 	}
-	m, fds, err := c.open(conn, rights)
+	m, fds, err := c.open(conn, r)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -31,14 +45,14 @@ func (c *Client) Files(id string, rights ...string) (*remotefs.Workspace, error)
 	return w, nil
 }
 
-func (c *Client) open(conn *wire.Conn, rights []string) (*wire.Message, []*os.File, error) {
+func (c *Client) open(conn *wire.Conn, r FilesRequest) (*wire.Message, []*os.File, error) {
 	if err := conn.ReceiveUntil(time.Now().Add(answerWait)); err != nil {
 		return nil, nil, err
 	}
-	if err := c.send(conn, &wire.Message{Type: wire.Files, Rights: rights}); err != nil {
+	if err := c.send(conn, &wire.Message{Type: wire.Files, Rights: r.Rights, Paths: r.paths()}); err != nil {
 		return nil, nil, err
 	}
-	m, fds, err := c.receive(conn, true)
+	m, fds, err := c.answer(conn)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -235,6 +235,11 @@ func (s *Server) serve(c *client) {
 		c.fail(&jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.socket", Message: "descriptors given where none are wanted"})
 		return
 	}
+	if err := s.allowed(c, m); err != nil {
+		s.jail.Denied(asError(err))
+		c.fail(err)
+		return
+	}
 	s.answer(c, m, files)
 }
 

@@ -11,8 +11,10 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/jailer-project/jailer"
+	"github.com/jailer-project/jailer/internal/access"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/policy"
@@ -29,6 +31,7 @@ type Jail interface {
 	Full() <-chan struct{}
 	FullReason() audit.Reason
 	Files() (launch.Files, error)
+	Allowed(context.Context, access.Operation, func(time.Duration)) error
 	Note(audit.Event) error
 	Denied(*jailer.Error)
 	Close(audit.Reason) error

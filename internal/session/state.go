@@ -63,7 +63,7 @@ func stateOf(e state.Entry) State {
 		return st
 	}
 	st.ExpiresAt, st.IdleAfterMs = st.CreatedAt.Add(time.Duration(info.TTLMs)*time.Millisecond), info.IdleMs
-	st.Profile, st.Tenant, st.Annotations = info.Profile, info.Tenant, info.Labels
+	st.Profile, st.Tenant, st.Annotations = info.Profile, e.Record.Tenant, info.Labels
 	if e.Alive {
 		st.PID = info.PID1
 	}

@@ -28,6 +28,7 @@ type Record struct {
 	StartTime uint64    `json:"startTime"` // of the launcher, clock ticks since boot; explains only
 	BootID    string    `json:"bootId"`    // explains only
 	HostUID   int       `json:"hostUid"`
+	Tenant    string    `json:"tenant,omitempty"`
 	Cgroups   []string  `json:"cgroups"` // absolute directories, deepest last
 	// Events is where the session's events are; absent where there is no log.
 	Events *audit.Ref `json:"events,omitempty"`
@@ -40,7 +41,6 @@ type SessionInfo struct {
 	TTLMs   int64             `json:"ttlMs"`
 	IdleMs  int64             `json:"idleMs"`
 	Profile string            `json:"profile"`
-	Tenant  string            `json:"tenant,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	// TokenSHA256, in hex, is of the token that its clients have to present.
 	TokenSHA256 string `json:"tokenSha256,omitempty"`

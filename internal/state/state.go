@@ -110,7 +110,7 @@ func locate(path, xdgRuntimeDir string) (*Dir, error) {
 }
 
 const (
-	eventsDir  = ".priv"
+	privDir    = ".priv"
 	eventsFile = "events.ndjson"
 )
 
@@ -121,25 +121,31 @@ func FindEvents(path, xdgRuntimeDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, dir := range []string{d.Path, filepath.Join(d.Path, eventsDir)} {
+	for _, dir := range []string{d.Path, filepath.Join(d.Path, privDir)} {
 		if err := checkDir(dir, os.Geteuid()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}
 	}
-	return filepath.Join(d.Path, eventsDir, eventsFile), nil
+	return filepath.Join(d.Path, privDir, eventsFile), nil
 }
 
-// EventsPath is the event log of the state directory. It is in a directory that
-// only the owner may search, also where jails pass through the one above.
+// EventsPath is the event log of the state directory.
 func (d *Dir) EventsPath() (string, error) {
-	priv := filepath.Join(d.Path, eventsDir)
+	priv, err := d.priv()
+	return filepath.Join(priv, eventsFile), err
+}
+
+// priv is a directory that only the owner may search, also where jails pass through the
+// one above.
+func (d *Dir) priv() (string, error) {
+	priv := filepath.Join(d.Path, privDir)
 	if err := os.Mkdir(priv, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	if err := checkDir(priv, os.Geteuid()); err != nil {
 		return "", err
 	}
-	return filepath.Join(priv, eventsFile), nil
+	return priv, nil
 }
 
 // An OwnerError is a state directory of another user's.

@@ -48,8 +48,11 @@ const (
 
 // What the supervisor answers.
 const (
-	Done  Type = "done"  // Document
-	Error Type = "error" // Document: an error
+	Done Type = "done" // Document
+	// Asking may come before any of them: somebody is asked first, who may take as long
+	// as Grace.
+	Asking Type = "asking"
+	Error  Type = "error" // Document: an error
 
 	// Of Exec, in this order.
 	Started  Type = "started"  // Begun
@@ -97,6 +100,7 @@ type Message struct {
 
 	Token  []byte   `json:"token,omitempty"`  // in a client's first message, where the session has one
 	Rights []string `json:"rights,omitempty"` // the capabilities that a client of Files needs
+	Paths  [][]byte `json:"paths,omitempty"`  // that it will write; absent where it can't tell
 	Grant  *Grant   `json:"grant,omitempty"`
 	Change *Change  `json:"change,omitempty"`
 
