@@ -25,6 +25,12 @@ type Client struct {
 	Token  []byte
 	Logger *slog.Logger // nil discards
 
+	// Authorizer is asked before each operation of this client's and of its sessions;
+	// Approver after it, for what runs a command, or writes, takes out or brings in files.
+	// Nil asks nobody. They come beside what the policy says, and can only refuse.
+	Authorizer, Approver Asker
+	AskTimeout           time.Duration // for each answer; 0 is a minute
+
 	grace time.Duration // between the steps of a cancellation; 0 is stopGrace
 }
 
@@ -64,6 +70,9 @@ const (
 func (c *Client) Run(ctx context.Context, r Request, s IO) (*Result, error) {
 	doc, err := c.prepare(ctx, r, s)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.may(ctx, making("run", r)); err != nil {
 		return nil, err
 	}
 	args := []string{"run", "--request", "/dev/fd/3", "--result-fd", "4"}

@@ -70,6 +70,13 @@ func fileError(err error) error {
 
 // workspace opens the workspace, by the descriptor that the supervisor hands out.
 func (s *Session) workspace(ctx context.Context, right string, writes []string) (*remotefs.Workspace, error) {
+	name := "fs"
+	if right == CapExport || right == CapImport {
+		name = right
+	}
+	if err := s.may(ctx, Operation{Name: name, Capabilities: []string{right}, Paths: writes}); err != nil {
+		return nil, err
+	}
 	ask := &wire.Message{Type: wire.Files, Rights: []string{right}}
 	for _, p := range writes {
 		ask.Paths = append(ask.Paths, []byte(jailpath.Relative(p)))

@@ -44,6 +44,9 @@ func (s *Session) begin(ctx context.Context, r Request, streams IO) (*execution,
 	if err != nil {
 		return nil, err
 	}
+	if err := s.may(ctx, making("exec", r)); err != nil {
+		return nil, err
+	}
 	conn, err := s.connect()
 	if err != nil {
 		return nil, err

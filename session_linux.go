@@ -20,8 +20,12 @@ type Session struct {
 	ID  string
 	PID int // of its PID 1, on the host
 
-	c   *Client
-	dir string // where its socket is
+	c    *Client
+	dir  string   // where its socket is
+	only []string // capabilities that it uses; nil: any
+
+	profile, tenant string
+	labels          map[string]string
 }
 
 // SessionOptions say more of a session than its request does.
@@ -80,6 +84,9 @@ func (c *Client) Create(ctx context.Context, r Request, o SessionOptions) (*Sess
 	if err != nil {
 		return nil, err
 	}
+	if err := c.may(ctx, making("create", r)); err != nil {
+		return nil, err
+	}
 	args := []string{"create", "--request", "-"}
 	if o.ID != "" {
 		args = append(args, "--id", o.ID)
@@ -106,6 +113,9 @@ func (c *Client) Open(ctx context.Context, id string) (*Session, error) {
 	if !labelKey.MatchString(id) {
 		return nil, badID(id)
 	}
+	if err := c.may(ctx, Operation{Name: "open", SessionID: id}); err != nil {
+		return nil, err
+	}
 	return c.session(ctx, nil, []string{"state", "--", id})
 }
 
@@ -126,7 +136,9 @@ func (c *Client) session(ctx context.Context, stdin []byte, args []string) (*Ses
 			Hint: "jailer delete removes what is left of it",
 		}
 	}
-	return &Session{ID: st.ID, PID: st.PID, c: c, dir: st.Bundle + "/priv"}, nil
+	return &Session{
+		ID: st.ID, PID: st.PID, c: c, dir: st.Bundle + "/priv", profile: st.Profile, tenant: st.Tenant, labels: st.Annotations,
+	}, nil
 }
 
 // State asks the session's supervisor.
@@ -141,6 +153,9 @@ func (s *Session) State(ctx context.Context) (*SessionState, error) {
 // Close ends the session with every command in it, and returns when nothing is left.
 // One that is gone already is no error.
 func (s *Session) Close() error {
+	if err := s.may(context.Background(), Operation{Name: "close"}); err != nil {
+		return err
+	}
 	return s.c.verb(context.Background(), nil, []string{"delete", "--", s.ID}, nil)
 }
 

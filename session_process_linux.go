@@ -57,11 +57,19 @@ func (s *Session) Start(ctx context.Context, name string, r Request) (*Process, 
 	if err != nil {
 		return nil, err
 	}
+	op := making("start", r)
+	op.Capabilities = append(op.Capabilities, CapProcess)
+	if err := s.may(ctx, op); err != nil {
+		return nil, err
+	}
 	return s.process(ctx, &wire.Message{Type: wire.Start, Name: name, Command: &wire.Command{Request: doc}})
 }
 
 // Processes lists the managed processes; prune forgets those that have ended.
 func (s *Session) Processes(ctx context.Context, prune bool) ([]Process, error) {
+	if err := s.may(ctx, Operation{Name: "ps", Capabilities: []string{CapProcess}}); err != nil {
+		return nil, err
+	}
 	var out []Process
 	return out, s.ask(ctx, &wire.Message{Type: wire.List, Prune: prune}, &out)
 }
@@ -69,12 +77,18 @@ func (s *Session) Processes(ctx context.Context, prune bool) ([]Process, error) 
 // Stop asks a process, by id or name, to end (TERM), and after the grace ends all its
 // processes. It returns when they are gone.
 func (s *Session) Stop(ctx context.Context, process string, grace time.Duration) (*Process, error) {
+	if err := s.may(ctx, Operation{Name: "stop", Capabilities: []string{CapProcess}}); err != nil {
+		return nil, err
+	}
 	return s.process(ctx, &wire.Message{Type: wire.Stop, Process: process, Grace: grace})
 }
 
 // Logs copies the output of a process to w, and gives the number of bytes that were
 // lost before and between: a log keeps the end alone.
 func (s *Session) Logs(ctx context.Context, process string, o LogOptions, w io.Writer) (lost int64, err error) {
+	if err := s.may(ctx, Operation{Name: "logs", Capabilities: []string{CapProcess}}); err != nil {
+		return 0, err
+	}
 	m := &wire.Message{Type: wire.Logs, Process: process, Stream: "stdout", Tail: int(o.Tail), Follow: o.Follow}
 	if o.Stderr {
 		m.Stream = "stderr"

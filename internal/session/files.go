@@ -15,11 +15,6 @@ import (
 // itself never touches a file of the jail's: whatever a job has put there can hold up
 // the client alone.
 func (s *Server) files(c *client, m *wire.Message) error {
-	rights := m.Rights
-	if err := s.grants(rights); err != nil {
-		s.jail.Denied(asError(err))
-		return err
-	}
 	f, err := s.jail.Files()
 	if err != nil {
 		return err
@@ -58,8 +53,8 @@ func (s *Server) files(c *client, m *wire.Message) error {
 	}()
 	for {
 		select {
-		case m := <-notes:
-			if err := s.note(c, m, rights); err != nil {
+		case note := <-notes:
+			if err := s.note(c, note, m.Rights); err != nil {
 				c.fail(err)
 			}
 		case <-ctx.Done():
@@ -68,22 +63,6 @@ func (s *Server) files(c *client, m *wire.Message) error {
 			return nil
 		}
 	}
-}
-
-// grants refuses rights that the session has not.
-func (s *Server) grants(rights []string) error {
-	if len(rights) == 0 {
-		return &jailer.Error{Code: jailer.CodeInvalidRequest, Op: "session.files", Path: "rights", Message: "none asked for"}
-	}
-	for _, r := range rights {
-		if !slices.Contains(s.jail.Plan().Capabilities, r) {
-			return &jailer.Error{
-				Code: jailer.CodePolicyDenied, Op: "session", Path: "capabilities", Message: fmt.Sprintf("the session has no %.40q", r),
-				Hint: "create the session with it, if its profile grants it",
-			}
-		}
-	}
-	return nil
 }
 
 // changes are what a client may say that it did, by the right that this takes.

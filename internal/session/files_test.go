@@ -266,7 +266,7 @@ func TestToken(t *testing.T) {
 	right := []byte("0123456789abcdef")
 	b := supervise(t, func(j *fakeJail, o *Options) {
 		h := sha256.Sum256(right)
-		o.Token, j.files, j.plan.Capabilities = h[:], t.TempDir(), []string{jailer.CapFSRead}
+		o.Token, j.files, j.plan.Capabilities = h[:], t.TempDir(), []string{jailer.CapExec, jailer.CapFSRead}
 	})
 	for _, token := range [][]byte{nil, {}, right[:15], []byte("0123456789abcdeg")} {
 		b.client.Token = token

@@ -236,7 +236,9 @@ func (s *Server) serve(c *client) {
 		return
 	}
 	if err := s.allowed(c, m); err != nil {
-		s.jail.Denied(asError(err))
+		if e := asError(err); e.Code != jailer.CodeInvalidRequest {
+			s.jail.Denied(e)
+		}
 		c.fail(err)
 		return
 	}

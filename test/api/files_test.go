@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -176,5 +177,100 @@ func TestToken(t *testing.T) {
 	res, err := mine.Run(t.Context(), sh("echo ran"), jailer.IO{})
 	if err != nil || *res.Stdout != "ran\n" {
 		t.Errorf("%+v %v", res, err)
+	}
+}
+
+// A restricted handle uses what it was given, whatever is derived from it, and doesn't end
+// the session.
+func TestRestrict(t *testing.T) {
+	s, _ := create(t, jailer.Request{}, jailer.SessionOptions{})
+	if err := s.FS(t.Context()).WriteFile("f", []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reader := s.Restrict(jailer.CapFSRead, jailer.CapFSList).Restrict(jailer.CapFSRead, jailer.CapExec)
+	if b, err := reader.FS(t.Context()).ReadFile("f"); err != nil || string(b) != "x" {
+		t.Errorf("%q %v", b, err)
+	}
+	ctx, f := t.Context(), reader.FS(t.Context())
+	for name, do := range map[string]func() error{
+		"exec":    func() error { _, err := reader.Exec(ctx, sh("true"), jailer.IO{}); return err },
+		"command": func() error { return reader.Command(ctx, "true").Run() },
+		"start":   func() error { _, err := reader.Start(ctx, "", sh("true")); return err },
+		"ps":      func() error { _, err := reader.Processes(ctx, false); return err },
+		"stop":    func() error { _, err := reader.Stop(ctx, "p1", 0); return err },
+		"logs":    func() error { _, err := reader.Logs(ctx, "p1", jailer.LogOptions{}, io.Discard); return err },
+		"write":   func() error { return f.WriteFile("g", nil, 0o644) },
+		"mkdir":   func() error { return f.Mkdir("d", 0o755) },
+		"remove":  func() error { return f.RemoveAll("f") },
+		"list":    func() error { _, err := f.List(".", "", 0); return err },
+		"readdir": func() error { _, err := f.ReadDir("."); return err },
+		"export":  func() error { _, err := reader.Export(ctx, io.Discard, "f"); return err },
+		"import":  func() error { _, err := reader.Import(ctx, strings.NewReader("")); return err },
+		"close":   reader.Close,
+	} {
+		if err := do(); !is(err, jailer.CodePolicyDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Exec(ctx, sh("test -s f && ! test -e g"), jailer.IO{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// The embedding program decides, and only a clear yes in time is one.
+func TestAskers(t *testing.T) {
+	c, _ := client(t)
+	mine := *c
+	var asked []string
+	allow := jailer.Decision{Allow: true}
+	answer := func(d jailer.Decision, err error) jailer.Asker {
+		return func(_ context.Context, op jailer.Operation) (jailer.Decision, error) {
+			asked = append(asked, op.Name)
+			return d, err
+		}
+	}
+	mine.Authorizer, mine.Approver = answer(allow, nil), answer(allow, nil)
+	s, err := mine.Create(t.Context(), jailer.Request{Tenant: "acme"}, jailer.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		mine.Authorizer, mine.Approver = nil, nil
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := s.Exec(t.Context(), sh("true"), jailer.IO{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.FS(t.Context()).List(".", "", 0); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(asked, " "); got != "create exec exec fs" {
+		t.Errorf("asked for %s", got)
+	}
+	mine.AskTimeout = 100 * time.Millisecond
+	never := func(context.Context, jailer.Operation) (jailer.Decision, error) { select {} }
+	for name, row := range map[string]struct {
+		authorizer, approver jailer.Asker
+		code                 jailer.Code
+	}{
+		"not authorized":    {answer(jailer.Decision{Reason: "no"}, nil), nil, jailer.CodeUnauthorized},
+		"authorizer fails":  {answer(allow, errors.New("down")), nil, jailer.CodeUnauthorized},
+		"authorizer hangs":  {never, nil, jailer.CodeUnauthorized},
+		"not approved":      {answer(allow, nil), answer(jailer.Decision{}, nil), jailer.CodeApprovalDenied},
+		"approver fails":    {nil, answer(allow, errors.New("down")), jailer.CodeApprovalDenied},
+		"nobody answers it": {nil, never, jailer.CodeApprovalDenied},
+	} {
+		mine.Authorizer, mine.Approver = row.authorizer, row.approver
+		if _, err := mine.Run(t.Context(), sh("true"), jailer.IO{}); !is(err, row.code) {
+			t.Errorf("%s: run: %v", name, err)
+		}
+		if _, err := s.Exec(t.Context(), sh("true"), jailer.IO{}); !is(err, row.code) {
+			t.Errorf("%s: exec: %v", name, err)
+		}
+		if err := s.FS(t.Context()).WriteFile("f", nil, 0o644); !is(err, row.code) {
+			t.Errorf("%s: write: %v", name, err)
+		}
 	}
 }
