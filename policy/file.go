@@ -172,8 +172,10 @@ func checkKeys(name string, data []byte) error {
 	if ok {
 		return nil
 	}
-	return bad(name, strings.Join(path, "."), "keys are written in lower case, in ASCII")
+	return bad(name, strings.Join(path, "."), oddKey)
 }
+
+const oddKey = "keys are written in lower case, in ASCII"
 
 // maxKeyDepth is more than any key of a policy needs; go-toml itself bounds
 // arrays and inline tables, but not a.a.a.… .
@@ -221,7 +223,20 @@ func drawn(err error) string {
 	if len(s) > most {
 		s = s[:most] + "…"
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return marked(strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// marked has the library's mark as ours.
+func marked(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if before, after, ok := strings.Cut(l, "| "); ok && strings.TrimSpace(before) == "" && strings.HasPrefix(strings.TrimLeft(after, " \t"), "~") {
+			mark, text, _ := strings.Cut(strings.TrimLeft(after, " \t"), " ")
+			indent := after[:len(after)-len(strings.TrimLeft(after, " \t"))]
+			lines[i] = before + "| " + indent + strings.ReplaceAll(mark, "~", "^") + strings.TrimRight(" "+text, " ")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // bad makes the error for a key of a policy file.

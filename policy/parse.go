@@ -49,9 +49,20 @@ var builtin = sync.OnceValue(func() *Policy {
 func Parse(name string, data []byte) (*Policy, error) {
 	f, err := decode(name, data)
 	if err != nil {
-		return nil, err
+		return nil, located(err, data)
 	}
-	return compile(name, f, builtin())
+	p, err := compile(name, f, builtin())
+	if err != nil {
+		return nil, located(err, data)
+	}
+	return p, nil
+}
+
+func located(err error, data []byte) error {
+	if e, ok := errors.AsType[*jailer.Error](err); ok {
+		return show(e, data)
+	}
+	return err
 }
 
 var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)

@@ -184,7 +184,7 @@ func TestParseRefuses(t *testing.T) {
 	// in is put below version = 1 and extends = "builtin".
 	for _, c := range []struct{ name, in, msg string }{
 		{"unknown key", "foo = 1", "1| version = 1"},
-		{"unknown key, drawn", "foo = 1", "~~~ unknown field"},
+		{"unknown key, drawn", "foo = 1", "^^^ unknown field"},
 		{"unknown table", "[gateways]\nmax_sessions = 1", "[gateways]"},
 		{"unknown empty table", "[aprove]", "[aprove]"},
 		{"events relative", "[events]\npath = \"events.ndjson\"", "events.path: path \"events.ndjson\" is not absolute"},
