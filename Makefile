@@ -122,7 +122,8 @@ fuzz: generate
 
 install: build
 	install -D -m 0755 bin/jailer $(DESTDIR)$(PREFIX)/bin/jailer
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	sed -f scripts/policy-man.sed docs/policy.md | $(TOOL) go-md2man -out $(DESTDIR)$(PREFIX)/share/man/man5/jailer-policy.5
 	for p in docs/man/*.1.md; do \
 		$(TOOL) go-md2man -in $$p -out $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$p .md); \
 	done

@@ -40,6 +40,7 @@ var builtin = sync.OnceValue(func() *Policy {
 	if err != nil {
 		panic(err)
 	}
+	p.source = &source{name: BuiltinName, data: data, file: f}
 	return p
 })
 
@@ -54,6 +55,10 @@ func Parse(name string, data []byte) (*Policy, error) {
 	p, err := compile(name, f, builtin())
 	if err != nil {
 		return nil, located(err, data)
+	}
+	p.source = &source{name: name, data: data, file: f}
+	if f.Extends != nil {
+		p.source.base = builtin().source
 	}
 	return p, nil
 }

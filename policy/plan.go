@@ -88,13 +88,14 @@ func (f File) MarshalJSON() ([]byte, error) {
 
 // JSON is the plan as a document, for people and for tests. It has the values
 // of variables in it, and so is for the operator's eyes; of stdin and of files it
-// has the sizes alone.
-func (p *Plan) JSON() ([]byte, error) {
+// has the sizes alone. origins, unless nil, is that of Origins.
+func (p *Plan) JSON(origins map[string]string) ([]byte, error) {
 	doc := struct {
 		V int `json:"v"`
 		*Plan
-		StdinBytes *int `json:"stdinBytes,omitempty"`
-	}{V: jailer.ProtocolVersion, Plan: p}
+		StdinBytes *int              `json:"stdinBytes,omitempty"`
+		Origins    map[string]string `json:"origins,omitempty"`
+	}{V: jailer.ProtocolVersion, Plan: p, Origins: origins}
 	if p.HasStdin {
 		doc.StdinBytes = new(len(p.Stdin))
 	}

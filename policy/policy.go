@@ -84,6 +84,7 @@ type Policy struct {
 	roots    map[string]string // name to absolute path
 	filters  map[string]string // seccomp profiles: name to absolute path
 	profiles map[string]*profile
+	source   *source // for Origins
 }
 
 // Events is where the event log is, and what to do when it can't be written.

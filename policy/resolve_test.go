@@ -314,7 +314,7 @@ func TestPlanJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := plan.JSON()
+	b, err := plan.JSON(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

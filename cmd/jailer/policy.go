@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/launch"
 	"github.com/jailer-project/jailer/policy"
 )
@@ -46,6 +47,9 @@ func (a *app) policyShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [flags] [-- COMMAND [ARG…]]",
 		Short: "Print the effective plan of a profile and a request, as JSON",
+		Long: `Print the effective plan of a profile and a request, as JSON. Its member "origins" says
+of each value where it comes from: a line of the policy, "request", "command line", or
+"default". Nothing is run, and nobody asked for an approval.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && f.request == "" {
 				args = []string{"true"} // the plan of any command
@@ -58,7 +62,13 @@ func (a *app) policyShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, err := plan.JSON()
+			var q *jailer.Request
+			if o.Request != nil {
+				if q, err = jailer.ParseRequest(o.Request); err != nil {
+					return err
+				}
+			}
+			b, err := plan.JSON(o.Policy.Origins(q, o.Overrides, plan))
 			if err != nil {
 				return err
 			}

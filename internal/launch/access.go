@@ -77,6 +77,9 @@ func (j *Jail) approve() error {
 
 // asking runs what may wait for people. What ends a set-up ends it.
 func (j *Jail) asking(f func(context.Context) error) error {
+	if j.looks {
+		return nil
+	}
 	if a := j.o.Policy.Access; a.Authorize.Command == nil && a.Rules == nil {
 		return f(j.ctx)
 	}

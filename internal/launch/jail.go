@@ -32,6 +32,7 @@ type Jail struct {
 	born time.Duration  // on the clock that suspends don't stop
 	undo []func() error // of what was made, last first
 
+	looks   bool // at a plan alone: nothing is run, and nobody asked
 	request *jailer.Request
 	plan    *policy.Plan
 

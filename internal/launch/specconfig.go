@@ -47,7 +47,7 @@ func (j *Jail) specConfig(layout rootfs.Layout) (spec.Config, error) {
 // Plan does the first two steps alone: what a run would be.
 func Plan(o Options) (*policy.Plan, error) {
 	j := newJail(context.Background(), o)
-	j.only = j.newCommand(context.Background(), o.command())
+	j.only, j.looks = j.newCommand(context.Background(), o.command()), true
 	if err := j.do(step{"request", j.readRequest}, step{"resolve", j.resolve}); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Plan(o Options) (*policy.Plan, error) {
 func Spec(o Options) (*specs.Spec, error) {
 	j := newJail(context.Background(), o)
 	defer j.undoAll()
-	j.only = j.newCommand(context.Background(), o.command())
+	j.only, j.looks = j.newCommand(context.Background(), o.command()), true
 	if err := j.do([]step{
 		{"request", j.readRequest},
 		{"resolve", j.resolve},
