@@ -60,19 +60,20 @@ type seccompTable struct {
 }
 
 type profileTable struct {
-	Extends      *string      `toml:"extends"`
-	Rootfs       *string      `toml:"rootfs"`
-	Capabilities *[]string    `toml:"capabilities"`
-	Env          envTable     `toml:"env"`
-	Network      networkTable `toml:"network"`
-	Seccomp      *string      `toml:"seccomp"`
-	AppArmor     *string      `toml:"apparmor"`
-	IDs          *string      `toml:"ids"`
-	Limits       limitTables  `toml:"limits"`
-	Require      *[]string    `toml:"require"`
-	Output       outputTable  `toml:"output"`
-	Workspace    accessTable  `toml:"workspace"`
-	Export       exportTable  `toml:"export"`
+	Extends      *string       `toml:"extends"`
+	Rootfs       *string       `toml:"rootfs"`
+	Capabilities *[]string     `toml:"capabilities"`
+	Env          envTable      `toml:"env"`
+	Network      networkTable  `toml:"network"`
+	Seccomp      *string       `toml:"seccomp"`
+	AppArmor     *string       `toml:"apparmor"`
+	IDs          *string       `toml:"ids"`
+	Limits       limitTables   `toml:"limits"`
+	Require      *[]string     `toml:"require"`
+	Output       outputTable   `toml:"output"`
+	Workspace    accessTable   `toml:"workspace"`
+	Export       exportTable   `toml:"export"`
+	Mounts       *[]mountTable `toml:"mounts"`
 }
 
 type envTable struct {

@@ -330,6 +330,13 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 		}
 		p.protected = slices.Clone(*l)
 	}
+	if l := t.Mounts; l != nil {
+		list, i, msg := mounts(*l)
+		if msg != "" {
+			return fail(fmt.Sprintf("mounts[%d]", i), msg)
+		}
+		p.mounts = list
+	}
 	if l := t.Require; l != nil {
 		if msg := knownOnce(*l, Requirements()); msg != "" {
 			return fail("require", msg)

@@ -141,5 +141,6 @@ type profile struct {
 	onLimit      string
 	workspaces   string // WorkspaceNone, WorkspaceRead or WorkspaceWrite
 	protected    []string
+	mounts       []Mount
 	onProtected  string
 }

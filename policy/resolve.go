@@ -49,6 +49,7 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 		Seccomp: f.seccomp, SeccompPath: p.filters[f.seccomp], AppArmor: f.apparmor, Network: f.networks[0],
 		Require:    slices.Clone(f.require),
 		OutputKeep: f.keep, OnOutputLimit: f.onLimit,
+		Mounts:    slices.Clone(f.mounts),
 		Protected: slices.Clone(f.protected), OnProtected: f.onProtected,
 	}
 	if n.Workspace, err = workspace(p, f, q); err != nil {

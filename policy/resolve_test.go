@@ -346,6 +346,7 @@ env = { set = { LANG = "C" }, allow = ["*"] }
 [profiles.agent]
 rootfs = "a"
 seccomp = "own"
+mounts = [{ source = "/srv/m", target = "/m" }]
 capabilities = ["exec", "fs.read"]
 env = { set = { LANG = "C", A = "1" }, allow = ["A", "B"] }
 apparmor = "required"
@@ -405,6 +406,9 @@ func checkNotWider(t *testing.T, p *Policy, plan *Plan, o Overrides) {
 	top := f.max
 	if f.maxHostCPUs {
 		top.CPUs = limits.CPUs(1000 * max(o.HostCPUs, 1))
+	}
+	if !slices.Equal(plan.Mounts, f.mounts) {
+		t.Fatalf("mounts %v", plan.Mounts)
 	}
 	for _, x := range limits.Fields() {
 		got, most := x.Get(plan.Limits), x.Get(top)

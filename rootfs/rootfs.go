@@ -31,6 +31,15 @@ type Bind struct {
 	Source string // absolute path on the host
 	Target string // absolute path in the jail; exists in the skeleton
 	Device bool   // a device node: mounted without nodev
+	// Writable binds are that directory or file alone, without what is mounted below it.
+	Writable bool
+}
+
+// A Mount is of the operator's, beside the root.
+type Mount struct {
+	Source, Target string // absolute
+	Dir, Writable  bool
+	Dev, Ino       uint64 // of the source, when it was judged
 }
 
 // A Layout is an assembled root as plain data.
@@ -47,6 +56,9 @@ type Source struct {
 	// Terminal adds to /dev what programs look for with a terminal: the mount
 	// point Pts and the link ptmx into it.
 	Terminal bool
+
+	// Mounts are shown under names that the root has not.
+	Mounts []Mount
 }
 
 // Host reports whether the source is the built-in view of the host's /usr.

@@ -35,6 +35,9 @@ func Assemble(dir string, src Source) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mounts(src.Mounts); err != nil {
+		return nil, err
+	}
 	if err := s.dev(); err != nil {
 		return nil, err
 	}
@@ -155,6 +158,34 @@ func (s *skeleton) bindEntry(source, target string, dir bool) error {
 		return err
 	}
 	s.bind(source, target)
+	return nil
+}
+
+// mounts makes the places of the operator's mounts. A name of the root's is not taken: what
+// programs look for there would be something else.
+func (s *skeleton) mounts(list []Mount) error {
+	made := map[string]bool{}
+	for _, m := range list {
+		rel := strings.TrimPrefix(m.Target, "/")
+		first, _, _ := strings.Cut(rel, "/")
+		if _, err := s.root.Lstat(first); err == nil && !made[first] {
+			return s.fail(m.Target, fmt.Errorf("the root has /%s", first), "choose another target for the mount")
+		}
+		made[first] = true
+		var st unix.Stat_t
+		if err := unix.Lstat(m.Source, &st); err != nil || st.Dev != m.Dev || st.Ino != m.Ino {
+			return s.fail(m.Source, errors.New("was replaced meanwhile"), "try again")
+		}
+		if up := path.Dir(rel); up != "." {
+			if err := s.root.MkdirAll(up, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := s.bindEntry(m.Source, m.Target, m.Dir); err != nil {
+			return err
+		}
+		s.binds[len(s.binds)-1].Writable = m.Writable
+	}
 	return nil
 }
 

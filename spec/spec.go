@@ -297,6 +297,12 @@ func bind(b rootfs.Bind) specs.Mount {
 			Options: []string{"bind", "ro", "nosuid", "noexec", "private"},
 		}
 	}
+	if b.Writable {
+		return specs.Mount{
+			Destination: b.Target, Type: "bind", Source: b.Source,
+			Options: []string{"bind", "nosuid", "nodev", "private"},
+		}
+	}
 	return specs.Mount{
 		Destination: b.Target, Type: "bind", Source: b.Source,
 		Options: []string{"rbind", "rro", "rnosuid", "rnodev", "rprivate"},

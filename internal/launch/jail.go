@@ -48,6 +48,7 @@ type Jail struct {
 	cgroupName string
 	group      *cgroup.Jail
 	layout     *rootfs.Layout
+	mounts     []rootfs.Mount // of the policy, judged
 	spec       *specs.Spec
 
 	persistent *persistent // nil: the workspace goes with the jail

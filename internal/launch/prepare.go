@@ -133,6 +133,9 @@ func (j *Jail) probe() error {
 	if err := j.checkRequired(); err != nil {
 		return err
 	}
+	if err := j.judgeMounts(); err != nil {
+		return err
+	}
 	return j.approve()
 }
 
