@@ -94,7 +94,10 @@ type Isolation struct {
 	NetNS       bool   `json:"netns"`
 	Seccomp     string `json:"seccomp"`               // name of the filter profile
 	AppArmor    string `json:"apparmor,omitempty"`    // name of the AppArmor profile, absent without one
-	LandlockABI int    `json:"landlockAbi,omitempty"` // absent without Landlock
+	LandlockABI int    `json:"landlockAbi,omitempty"` // absent where it is not used
+	// Exec says what holds the profile's list of executables, "descendants" or "first";
+	// absent without a list.
+	Exec string `json:"exec,omitempty"`
 	// Limits maps a limit to what enforces it: cgroup2, cgroup1, rlimit, tmpfs.
 	Limits map[string]string `json:"limits"`
 	// NotEnforced names the limits that nothing holds, which only the

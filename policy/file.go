@@ -73,6 +73,7 @@ type profileTable struct {
 	Output       outputTable   `toml:"output"`
 	Workspace    accessTable   `toml:"workspace"`
 	Export       exportTable   `toml:"export"`
+	Exec         *execTable    `toml:"exec"`
 	Mounts       *[]mountTable `toml:"mounts"`
 }
 

@@ -111,6 +111,7 @@ func (p *Policy) Origins(q *jailer.Request, o Overrides, n *Plan) map[string]str
 		{"network", false, false, "network.modes"},
 		{"require", false, false, "require"},
 		{"mounts", false, false, "mounts"},
+		{"exec", false, false, "exec"},
 		{"protected", false, false, "export.protected"},
 		{"onProtected", false, false, "export.on_protected"},
 		{"files", len(q.Files) > 0, false, ""},

@@ -330,6 +330,13 @@ func (c *compiler) merge(p *profile, t profileTable, key string) error {
 		}
 		p.protected = slices.Clone(*l)
 	}
+	if t.Exec != nil {
+		e, msg := t.Exec.exec()
+		if msg != "" {
+			return fail("exec", msg)
+		}
+		p.exec = e
+	}
 	if l := t.Mounts; l != nil {
 		list, i, msg := mounts(*l)
 		if msg != "" {

@@ -42,6 +42,8 @@ type Plan struct {
 
 	Workspace *Workspace `json:"workspace,omitempty"` // persistent; nil for one that goes with the jail
 
+	Exec *Exec `json:"exec,omitempty"` // what may be executed; nil: anything
+
 	Mounts []Mount `json:"mounts,omitempty"` // of the host; the launcher judges what they really are
 
 	// Protected are the names that export and import mark or refuse.

@@ -142,5 +142,6 @@ type profile struct {
 	workspaces   string // WorkspaceNone, WorkspaceRead or WorkspaceWrite
 	protected    []string
 	mounts       []Mount
+	exec         *Exec // nil: anything
 	onProtected  string
 }

@@ -50,6 +50,7 @@ func Resolve(p *Policy, r *jailer.Request, o Overrides) (*Plan, error) {
 		Require:    slices.Clone(f.require),
 		OutputKeep: f.keep, OnOutputLimit: f.onLimit,
 		Mounts:    slices.Clone(f.mounts),
+		Exec:      f.exec,
 		Protected: slices.Clone(f.protected), OnProtected: f.onProtected,
 	}
 	if n.Workspace, err = workspace(p, f, q); err != nil {

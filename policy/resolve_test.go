@@ -347,6 +347,7 @@ env = { set = { LANG = "C" }, allow = ["*"] }
 rootfs = "a"
 seccomp = "own"
 mounts = [{ source = "/srv/m", target = "/m" }]
+exec = { allow = ["/usr/bin/git"] }
 capabilities = ["exec", "fs.read"]
 env = { set = { LANG = "C", A = "1" }, allow = ["A", "B"] }
 apparmor = "required"
@@ -406,6 +407,9 @@ func checkNotWider(t *testing.T, p *Policy, plan *Plan, o Overrides) {
 	top := f.max
 	if f.maxHostCPUs {
 		top.CPUs = limits.CPUs(1000 * max(o.HostCPUs, 1))
+	}
+	if plan.Exec != f.exec {
+		t.Fatalf("exec %v", plan.Exec)
 	}
 	if !slices.Equal(plan.Mounts, f.mounts) {
 		t.Fatalf("mounts %v", plan.Mounts)

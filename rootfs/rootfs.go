@@ -31,6 +31,8 @@ type Bind struct {
 	Source string // absolute path on the host
 	Target string // absolute path in the jail; exists in the skeleton
 	Device bool   // a device node: mounted without nodev
+	// NoExec binds have nothing that may be executed, nor mapped to be.
+	NoExec bool
 	// Writable binds are that directory or file alone, without what is mounted below it.
 	Writable bool
 }
@@ -59,7 +61,14 @@ type Source struct {
 
 	// Mounts are shown under names that the root has not.
 	Mounts []Mount
+
+	// Executables are the only files that can be executed, absolute in the jail; nil: any.
+	// Their mounts, and those of Libraries, are all that is not noexec.
+	Executables []Mount
 }
+
+// Libraries are directories from which a program may map code, where the root has them.
+var Libraries = []string{"/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32", "/usr/local/lib", "/lib", "/lib64", "/lib32", "/libx32"}
 
 // Host reports whether the source is the built-in view of the host's /usr.
 func (s Source) Host() bool { return s.Path == "" }

@@ -41,6 +41,9 @@ func Assemble(dir string, src Source) (*Layout, error) {
 	if err := s.dev(); err != nil {
 		return nil, err
 	}
+	if err := s.executables(src.Executables); err != nil {
+		return nil, err
+	}
 	return &Layout{Path: s.path, Binds: s.binds}, nil
 }
 
@@ -187,6 +190,51 @@ func (s *skeleton) mounts(list []Mount) error {
 		s.binds[len(s.binds)-1].Writable = m.Writable
 	}
 	return nil
+}
+
+// executables makes all that is shown noexec, and mounts the listed files and the
+// libraries over themselves, so that they are not.
+func (s *skeleton) executables(list []Mount) error {
+	if list == nil {
+		return nil
+	}
+	for i := range s.binds {
+		s.binds[i].NoExec = true
+	}
+	top := s.src.Path
+	if s.src.Host() {
+		top = "/"
+	}
+	for _, l := range Libraries {
+		var st unix.Stat_t
+		p := path.Join(top, l)
+		// A link leads to one of the others, or to none of the root's.
+		if err := unix.Lstat(p, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || !s.shown(l) {
+			continue
+		}
+		s.bind(p, l)
+	}
+	for _, x := range list {
+		var st unix.Stat_t
+		if err := unix.Lstat(x.Source, &st); err != nil || st.Dev != x.Dev || st.Ino != x.Ino {
+			return s.fail(x.Source, errors.New("was replaced meanwhile"), "try again")
+		}
+		if !s.shown(x.Target) {
+			return s.fail(x.Target, errors.New("is not in the root"), "list files that the jail has")
+		}
+		s.bind(x.Source, x.Target)
+	}
+	return nil
+}
+
+// shown says that a path of the jail is in one of the root's binds.
+func (s *skeleton) shown(p string) bool {
+	for _, b := range s.binds {
+		if p == b.Target || strings.HasPrefix(p, b.Target+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // fail wraps err with the root's name.

@@ -31,6 +31,7 @@ type Config struct {
 	// Persistent is a directory of the host's that is /workspace; nil for none.
 	Persistent *Directory
 	Tmp        Tmpfs // each of /tmp, $HOME and /dev/shm
+	NoExec     bool  // nothing that the job can write to can be executed
 
 	// Terminal is the size of the job's terminal; nil for none.
 	Terminal *Terminal
@@ -243,19 +244,28 @@ func mounts(c Config) []specs.Mount {
 		{rootfs.Workspace, "0755", c.Workspace}, // last: nothing is mounted below what a tenant fills
 	} {
 		if t.target == rootfs.Workspace && c.Persistent != nil {
-			m = append(m, persistent(c.Persistent))
+			p := persistent(c.Persistent)
+			p.Options = noexec(p.Options, c.NoExec)
+			m = append(m, p)
 			continue
 		}
 		m = append(m, specs.Mount{
 			Destination: t.target, Type: "tmpfs", Source: "tmpfs",
-			Options: []string{
+			Options: noexec([]string{
 				"nosuid", "nodev", "mode=" + t.mode + owner,
 				"size=" + strconv.FormatInt(t.size.Bytes, 10),
 				"nr_inodes=" + strconv.FormatInt(t.size.Inodes, 10),
-			},
+			}, c.NoExec),
 		})
 	}
 	return m
+}
+
+func noexec(options []string, yes bool) []string {
+	if yes {
+		return append(options, "noexec")
+	}
+	return options
 }
 
 // persistent is a bind of that directory alone: nothing that the host mounts below it
@@ -300,11 +310,15 @@ func bind(b rootfs.Bind) specs.Mount {
 	if b.Writable {
 		return specs.Mount{
 			Destination: b.Target, Type: "bind", Source: b.Source,
-			Options: []string{"bind", "nosuid", "nodev", "private"},
+			Options: noexec([]string{"bind", "nosuid", "nodev", "private"}, b.NoExec),
 		}
 	}
-	return specs.Mount{
+	m := specs.Mount{
 		Destination: b.Target, Type: "bind", Source: b.Source,
 		Options: []string{"rbind", "rro", "rnosuid", "rnodev", "rprivate"},
 	}
+	if b.NoExec {
+		m.Options = append(m.Options, "rnoexec")
+	}
+	return m
 }

@@ -123,7 +123,7 @@ func (a *app) want(p *policy.Policy, plan *policy.Plan) host.Want {
 		Filter:     host.Filter{Path: plan.SeccompPath},
 		AppArmor:   plan.AppArmor,
 		Rootfs:     plan.Rootfs.Name, RootPath: plan.Rootfs.Path,
-		Require:  plan.Require,
+		Executables: plan.Exec != nil && plan.Exec.Enforce == policy.EnforceDescendants, Require: plan.Require,
 		StateDir: a.stateDir, RuntimeDir: a.xdg, DataHome: os.Getenv("XDG_DATA_HOME"), Home: os.Getenv("HOME"),
 		Events: p.Events.Path, EventsNeeded: p.Events.OnError == policy.SinkFail,
 		Build: host.Build{Seccomp: container.SeccompBuilt},

@@ -19,6 +19,8 @@ type Want struct {
 	RootPath   string   // its directory; "" for the view of the host
 	Roots      []Root   // every root of the policy
 	Require    []string // what must be enforced for a run to start
+	// Executables: the profile lists what may be executed, for all descendants.
+	Executables bool
 
 	// CheckUIDRange tells whether somebody owns ids of UIDRange, given the text
 	// of /etc/passwd and /etc/subuid, as a reason and what mends it; "" is nobody.
@@ -63,7 +65,7 @@ func (h *Host) Check(w Want) []Finding {
 	out = append(out, h.cgroups(w)...)
 	out = append(out, h.seccomp(w)...)
 	out = append(out, h.appArmor(w)...)
-	out = append(out, h.landlock())
+	out = append(out, h.landlock(w))
 	out = append(out, h.ids(w)...)
 	out = append(out, h.rootfs(w, uid, gid)...)
 	out = append(out, h.stateDir(w), h.dataDir(w), h.eventsSink(w), h.corePattern(), h.suspend(), h.clockSynced(), h.egress(t))
@@ -132,8 +134,10 @@ func required(w Want, found []Finding) []Finding {
 				f.Hint = `set apparmor = "required" in the profile`
 			}
 		case "landlock":
-			f.State, f.Reason = No, "this version of jailer doesn't apply it"
-			f.Hint = "take it out of the profile's require list"
+			if f.State, by = state("landlock"); !w.Executables {
+				f.State, f.Reason, by = No, "it is applied where the profile has a list of executables for all descendants", ""
+				f.Hint = "add exec.allow to the profile, or take it out of the require list"
+			}
 		default:
 			f.State, f.Reason = Unknown, "not known to this version of jailer"
 		}

@@ -80,15 +80,15 @@ func (h *Host) appArmor(w Want) []Finding {
 	return []Finding{on, profile}
 }
 
-// landlock is a report.
-func (h *Host) landlock() Finding {
-	f := Finding{ID: "landlock", State: Yes, Where: "landlock_create_ruleset(2)"}
+// landlock is needed for lists of executables alone.
+func (h *Host) landlock(w Want) Finding {
+	f := Finding{ID: "landlock", State: Yes, Needed: w.Executables, Where: "landlock_create_ruleset(2)"}
 	abi, err := h.Landlock()
 	switch {
 	case err == nil:
-		f.Reason = fmt.Sprintf("the kernel has Landlock ABI %d; this version of jailer doesn't use it", abi)
+		f.Reason = fmt.Sprintf("the kernel has Landlock ABI %d; it is used where a profile lists executables", abi)
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
-		f.State, f.Reason = No, "the kernel has no Landlock, or it is off; this version of jailer doesn't use it"
+		f.State, f.Reason = No, "the kernel has no Landlock, or it is off; a profile can't list executables for all descendants"
 		f.Hint = "boot with lsm=landlock,… and CONFIG_SECURITY_LANDLOCK=y"
 	default:
 		f.State, f.Reason = Unknown, "the kernel says: "+cause(err)

@@ -96,7 +96,7 @@ func (j *Jail) newGroup(n uint32, l limits.Limits, set limits.CPUSet) (*cgroup.J
 // Step 8: the launcher-owned root.
 func (j *Jail) assembleRoot() error {
 	layout, err := rootfs.Assemble(j.session.Path, rootfs.Source{
-		Name: j.plan.Rootfs.Name, Path: j.plan.Rootfs.Path, Terminal: j.hasTerminal(), Mounts: j.mounts,
+		Name: j.plan.Rootfs.Name, Path: j.plan.Rootfs.Path, Terminal: j.hasTerminal(), Mounts: j.mounts, Executables: j.executables,
 	})
 	if err != nil {
 		e := &jailer.Error{Code: jailer.CodeIsolationUnavailable, Reason: "rootfs", Err: err}

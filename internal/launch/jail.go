@@ -49,7 +49,11 @@ type Jail struct {
 	group      *cgroup.Jail
 	layout     *rootfs.Layout
 	mounts     []rootfs.Mount // of the policy, judged
-	spec       *specs.Spec
+
+	executables []rootfs.Mount // the only ones; nil: any file
+	loadable    []string       // what the kernel may execute: these, and the loaders that they name
+	landlock    int            // the ABI, where it is used
+	spec        *specs.Spec
 
 	persistent *persistent // nil: the workspace goes with the jail
 

@@ -33,6 +33,9 @@ func (j *Jail) confinement(plan *policy.Plan) *pid1.Payload {
 	if j.heldWorkspace(plan) == "watch" {
 		p.Filters = append(p.Filters, seccomp.NoPreallocation())
 	}
+	if j.executables != nil {
+		p.Filters = append(p.Filters, seccomp.NoMemfd())
+	}
 	p.Filters = append(p.Filters, j.filter) // the last: it may refuse to load another
 	if j.armor {
 		p.AppArmor = pid1.AppArmor{Stack: apparmor.Job, JobLabel: apparmor.JobLabel}
@@ -48,6 +51,7 @@ func (j *Jail) confinement(plan *policy.Plan) *pid1.Payload {
 // orders are what PID 1 is told to run.
 func (c *command) orders() *pid1.Payload {
 	p := c.j.confinement(c.plan)
+	p.Executables = c.j.loadable
 	p.Cwd, p.Args, p.Env = c.plan.Cwd, c.plan.Argv, environment(c.plan, c.o.TTY)
 	if tty := c.o.TTY; tty != nil {
 		p.Cols, p.Rows = tty.Size.Cols, tty.Size.Rows

@@ -53,6 +53,9 @@ func (c *command) resolve() error {
 			Message: "AppArmor is required, and the session was created without", Hint: "create the session with --apparmor required",
 		}
 	}
+	if err := c.j.mayExecute(plan); err != nil {
+		return err
+	}
 	for _, need := range needs(plan) {
 		if plan.Enforce != policy.EnforceBestEffort && !c.j.holds(need) {
 			return &jailer.Error{
@@ -129,6 +132,9 @@ func (j *Jail) probe() error {
 	j.base = base
 	if base != nil {
 		j.held = slices.DeleteFunc(needs(j.plan), func(c string) bool { return !base.Has(c) })
+	}
+	if err := j.chooseExecutables(); err != nil {
+		return err
 	}
 	if err := j.checkRequired(); err != nil {
 		return err

@@ -182,6 +182,9 @@ func (j *Jail) isolation(plan *policy.Plan) jailer.Isolation {
 	if j.armor {
 		i.AppArmor = apparmor.Default
 	}
+	if plan.Exec != nil {
+		i.Exec, i.LandlockABI = plan.Exec.Enforce, j.landlock
+	}
 	kind := "rlimit"
 	if j.base != nil {
 		kind = string(j.base.Kind())

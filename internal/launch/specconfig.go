@@ -25,6 +25,7 @@ func (j *Jail) specConfig(layout rootfs.Layout) (spec.Config, error) {
 		Persistent: j.persistentDir(),
 		Workspace:  spec.Tmpfs{Bytes: j.plan.Limits.Workspace, Inodes: j.plan.Limits.WorkspaceInodes},
 		Tmp:        spec.Tmpfs{Bytes: j.plan.Limits.TmpSize, Inodes: j.plan.Limits.TmpInodes},
+		NoExec:     j.executables != nil,
 		IDs:        j.ids.spec(),
 		Rlimits:    j.rlimits(j.plan),
 	}

@@ -33,7 +33,7 @@ func TestHeader(t *testing.T) {
 		"TLV_GID": tlvGID, "TLV_CGROUP_DIR": tlvCgroupDir, "TLV_CGROUP_PROCS": tlvCgroupProcs,
 		"TLV_RLIMIT": tlvRlimit, "TLV_AFFINITY": tlvAffinity, "TLV_UMASK": tlvUmask, "TLV_CWD": tlvCwd,
 		"TLV_FILTER": tlvFilter, "TLV_ARG": tlvArg, "TLV_ENV": tlvEnv, "TLV_TERMINAL": tlvTerminal,
-		"TLV_LABEL": tlvLabel, "TLV_STACK": tlvStack, "TLV_JOB_LABEL": tlvJobLabel,
+		"TLV_LABEL": tlvLabel, "TLV_STACK": tlvStack, "TLV_JOB_LABEL": tlvJobLabel, "TLV_EXECUTABLE": tlvExecutable,
 		"FLAG_NEWCGROUP": uint64(NewCgroup), "FLAG_INTO_CGROUP": uint64(IntoCgroup),
 		"FLAG_UNSHARE_CGROUPNS": uint64(UnshareCgroupNS), "FLAG_SETGROUPS_DENY": uint64(SetgroupsDeny),
 		"FLAG_NO_FILTER": uint64(NoFilter), "FLAG_REQUIRE_PDEATHSIG": uint64(RequirePDeathSig),

@@ -33,6 +33,7 @@ const (
 	tlvLabel       = 16
 	tlvStack       = 17
 	tlvJobLabel    = 18
+	tlvExecutable  = 19
 )
 
 // Flags of a [Setup] or of a [Payload].
@@ -97,11 +98,14 @@ type Payload struct {
 	Rlimits        []Rlimit
 	Affinity       []byte // CPU mask for sched_setaffinity(2), whole 8-byte words; nil leaves it
 	Umask          uint32
-	Cwd            string   // absolute; none for a seed
-	Filters        [][]byte // arrays of struct sock_filter, loaded in this order
-	AppArmor       AppArmor // none unless PID 1 is confined too, see Setup
-	Args           []string // Args[0] is looked for in the PATH of Env if it has no slash; none for a seed
-	Env            []string // K=V; none for a seed
+	Cwd            string // absolute; none for a seed
+	// Executables are absolute paths in the jail: with one or more of them the job and
+	// all that comes of it execute these files alone (landlock(7)). None for a seed.
+	Executables []string
+	Filters     [][]byte // arrays of struct sock_filter, loaded in this order
+	AppArmor    AppArmor // none unless PID 1 is confined too, see Setup
+	Args        []string // Args[0] is looked for in the PATH of Env if it has no slash; none for a seed
+	Env         []string // K=V; none for a seed
 
 	// Cols and Rows, both or none, give the job a terminal of its own: it controls
 	// the job, and is its stdio too unless Files has one. The first report then is
@@ -171,6 +175,11 @@ func (p *Payload) encode(ncgroup int) ([]byte, error) {
 			continue
 		}
 		if b, err = appendString(b, s.typ, s.what, s.text); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range p.Executables {
+		if b, err = appendString(b, tlvExecutable, "executable", x); err != nil {
 			return nil, err
 		}
 	}

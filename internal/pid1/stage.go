@@ -47,6 +47,7 @@ const (
 	StageCTTY        Stage = 47
 	StageStack       Stage = 48
 	StageSeed        Stage = 49 // Detail: the frame, from 0
+	StageLandlock    Stage = 50 // Detail: the executable, from 0
 )
 
 // stageNames has the names of src/protocol.h, in lower case and without "STAGE_".
@@ -62,7 +63,7 @@ var stageNames = map[Stage]string{
 	StageAffinity: "affinity", StageBounding: "bounding", StageAmbient: "ambient",
 	StageCapset: "capset", StageNoNewPrivs: "no_new_privs",
 	StageDescriptors: "descriptors", StageCwd: "cwd", StageFilter: "filter",
-	StageExec: "exec", StageCTTY: "ctty", StageStack: "stack", StageSeed: "seed",
+	StageExec: "exec", StageCTTY: "ctty", StageStack: "stack", StageSeed: "seed", StageLandlock: "landlock",
 }
 
 // String gives the stage's name in messages.

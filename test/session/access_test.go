@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/test/jail"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // asker is a program that a policy may name, and what it was asked is in the file beside.
@@ -233,5 +236,23 @@ func TestMaxSessions(t *testing.T) {
 		}
 		ok(t, do(t, c, "delete", "third"))
 		c.Run(t, jail.Job{Argv: []string{"true"}}).Exited(t, 0)
+	})
+}
+
+// A session's list of executables is each command's, and each process's.
+func TestSessionExecutables(t *testing.T) {
+	each(t, func(t *testing.T, c *jail.Caller) {
+		abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+		need.Feature(t, "landlock", int(abi) >= 1, "the kernel has no Landlock, or it is off")
+		c = c.WithPolicy(t, "exec.toml", "version = 1\nextends = \"builtin\"\n[profiles.default]\nexec = { allow = [\"/usr/bin/env\", \"/usr/bin/sleep\"] }\n")
+		create(t, c, "listed")
+		in(t, c, "listed", jail.Job{Argv: []string{"id"}}).Refused(t, 126, jailer.CodeCommandNotExecutable)
+		if o := in(t, c, "listed", jail.Job{Argv: []string{"env", "id"}}); o.Code != 126 || o.Out() != "" {
+			t.Errorf("%s", o)
+		}
+		in(t, c, "listed", jail.Job{Argv: []string{"env", "sleep", "0"}}).Exited(t, 0)
+		ok(t, do(t, c, "start", "listed", "--name", "p", "--", "sleep", "1000"))
+		fails(t, do(t, c, "start", "listed", "--", "id"), 1, "permission denied")
+		ok(t, do(t, c, "kill", "listed", "p"))
 	})
 }

@@ -5,6 +5,7 @@
 #include "job.h"
 #include "apparmor.h"
 #include "exec.h"
+#include "landlock.h"
 #include "protocol.h"
 #include "seed.h"
 #include "sys.h"
@@ -165,6 +166,19 @@ static void take_profile(const struct payload *p)
 	must(STAGE_STACK, apparmor_is(p->job_label));
 }
 
+/* Before the filter, which may refuse these calls; after no_new_privs, which they take. */
+static void take_executables(const struct payload *p)
+{
+	uint32_t which = 0;
+	long r;
+
+	if (!p->nexecutables)
+		return;
+	r = landlock_executables(p->executables, p->nexecutables, &which);
+	if (r < 0)
+		fail(STAGE_LANDLOCK, r, which);
+}
+
 static void load_filters(const struct payload *p)
 {
 	for (uint32_t i = 0; i < p->nfilters; i++) {
@@ -206,6 +220,7 @@ void job_run(const struct payload *p, char **argv, char **envp, int status, int 
 	close_descriptors();
 	enter(p->cwd ? p->cwd : "/");
 	take_profile(p);
+	take_executables(p);
 	load_filters(p);
 	if (p->flags & FLAG_SEED)
 		make_seed();

@@ -175,6 +175,11 @@ static int take(struct payload *p, const struct record *r)
 			return -1;
 		p->cwd = (const char *)r->data;
 		return 0;
+	case TLV_EXECUTABLE:
+		if (!is_string(r) || r->data[0] != '/' || r->len > 4096 || p->nexecutables == MAX_EXECUTABLES)
+			return -1;
+		p->executables[p->nexecutables++] = (const char *)r->data;
+		return 0;
 	case TLV_FILTER:
 		/* BPF_MAXINSNS is 4096, an instruction 8 bytes. */
 		if (r->len == 0 || r->len % 8 || r->len > 4096 * 8 || p->nfilters == MAX_FILTERS)
@@ -198,7 +203,7 @@ static int take(struct payload *p, const struct record *r)
 static int repeatable(uint32_t type)
 {
 	return type == TLV_CGROUP_PROCS || type == TLV_RLIMIT || type == TLV_FILTER ||
-	       type == TLV_ARG || type == TLV_ENV;
+	       type == TLV_ARG || type == TLV_ENV || type == TLV_EXECUTABLE;
 }
 
 /* A descriptor that nothing claims, or that two things claim, is no job's: each
@@ -220,7 +225,7 @@ static int has_program(const struct payload *p, uint32_t seen)
 	const uint32_t command = 1u << TLV_CWD | 1u << TLV_ARG;
 
 	if (p->flags & FLAG_SEED)
-		return p->flags & FLAG_STDIO && !(seen & (command | 1u << TLV_ENV | 1u << TLV_TERMINAL));
+		return p->flags & FLAG_STDIO && !(seen & (command | 1u << TLV_ENV | 1u << TLV_TERMINAL | 1u << TLV_EXECUTABLE));
 	return (seen & command) == command && (p->flags & FLAG_STDIO || p->cols);
 }
 
@@ -267,7 +272,7 @@ static int take_setup(struct setup *s, const struct record *r)
 /* The next record of a known type, not seen before unless it may come again. */
 static int next_record(const unsigned char *body, uint32_t n, uint32_t off, uint32_t *seen, struct record *r)
 {
-	if (record_at(body, n, off, r) || r->type == 0 || r->type > TLV_JOB_LABEL)
+	if (record_at(body, n, off, r) || r->type == 0 || r->type > TLV_EXECUTABLE)
 		return -1;
 	if (*seen & 1u << r->type && !repeatable(r->type))
 		return -1;

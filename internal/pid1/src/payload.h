@@ -8,6 +8,7 @@
 #define MAX_PROCS 16
 #define MAX_RLIMITS 16
 #define MAX_FILTERS 8
+#define MAX_EXECUTABLES 96
 #define MAX_LABEL 256 /* with its NUL */
 
 struct bytes {
@@ -39,6 +40,8 @@ struct payload {
 	const char *stack, *job_label; /* of AppArmor; NULL: none */
 	struct bytes filters[MAX_FILTERS];
 	uint32_t nfilters;
+	const char *executables[MAX_EXECUTABLES];
+	uint32_t nexecutables;
 	uint32_t nargs, nenv;
 };
 

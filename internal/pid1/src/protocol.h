@@ -41,6 +41,8 @@
 #define TLV_STACK 17     /* profile that the job's process adds to it */
 #define TLV_JOB_LABEL 18 /* what then must be the job's */
 
+#define TLV_EXECUTABLE 19 /* absolute path in the jail; with one or more, nothing else is executed */
+
 #define FLAG_NEWCGROUP 1
 #define FLAG_INTO_CGROUP 2
 #define FLAG_UNSHARE_CGROUPNS 4
@@ -126,7 +128,8 @@ enum stage {
 	STAGE_EXEC = 46,
 	STAGE_CTTY = 47,       /* the terminal as the job's own */
 	STAGE_STACK = 48,      /* the job's AppArmor profile was refused, or isn't there */
-	STAGE_SEED = 49        /* detail: the frame, from 0 */
+	STAGE_SEED = 49,       /* detail: the frame, from 0 */
+	STAGE_LANDLOCK = 50    /* detail: the executable, from 0 */
 };
 
 #endif
