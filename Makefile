@@ -28,7 +28,7 @@ export RACETIME ?= 2s
 export KILLS ?= 40
 export RUNS ?= 200
 export TESTTIME ?= 15m
-LONG := FUZZTIME=20s RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
+LONG := FUZZTIME=20s RESOLVETIME=10m RACETIME=60s KILLS=400 RUNS=2000 TESTTIME=90m
 
 # The guest of the test bed: trixie, or bookworm with its older kernel.
 SUITE ?= trixie

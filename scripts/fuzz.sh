@@ -1,5 +1,6 @@
 #!/bin/sh
-# fuzz.sh TAGS: runs every fuzz target of the tree for $FUZZTIME.
+# fuzz.sh TAGS: runs every fuzz target of the tree for $FUZZTIME, and that which holds
+# the promise of the policy for $RESOLVETIME, if that is given.
 set -eu
 
 tags=$1
@@ -10,8 +11,12 @@ trap 'rm -f "$log"' EXIT
 # Go's fuzzing engine at times reports the end of its own time as a failure
 # ("context deadline exceeded", with no input to blame): that one is run again.
 fuzz() {
+	time=${FUZZTIME:-2s}
+	if [ "$2" = FuzzResolve ]; then
+		time=${RESOLVETIME:-$time}
+	fi
 	for try in 1 2 3; do
-		if $go test -tags "$tags" -run '^$' -fuzz "^$2\$" -fuzztime "${FUZZTIME:-2s}" -fuzzminimizetime 10x "$1" >"$log" 2>&1; then
+		if $go test -tags "$tags" -run '^$' -fuzz "^$2\$" -fuzztime "$time" -fuzzminimizetime 10x "$1" >"$log" 2>&1; then
 			echo "fuzz: ok $1 $2 $(grep -oE 'execs: [0-9]+' "$log" | tail -n 1)"
 			return 0
 		fi

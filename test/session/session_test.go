@@ -60,7 +60,7 @@ func TestSessionSpan(t *testing.T) {
 			t.Errorf("the result has %q", r.TraceParent)
 		}
 		ok(t, do(t, c, "delete", "span"))
-		es := c.Events(t)
+		es := c.Events(t, "--session", "span")
 		if len(es) != 8 {
 			t.Errorf("%d events", len(es))
 		}
