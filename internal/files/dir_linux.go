@@ -14,11 +14,16 @@ import (
 
 // A Dir is the root that every path is resolved beneath.
 type Dir struct {
-	f *os.File
+	f        *os.File
+	straight bool
 }
 
 // New takes the descriptor of a directory over; O_PATH is enough.
-func New(f *os.File) *Dir { return &Dir{f} }
+func New(f *os.File) *Dir { return &Dir{f: f} }
+
+// Straight is the same root, beneath which no link is followed: a path then names one
+// place, whatever links a job has made.
+func (d *Dir) Straight() *Dir { return &Dir{d.f, true} }
 
 // Close closes it.
 func (d *Dir) Close() error { return d.f.Close() }
@@ -34,7 +39,11 @@ const tries = 100
 // Open opens a clean path beneath the root. O_CLOEXEC, O_NONBLOCK and O_NOCTTY are
 // added. The error is the kernel's.
 func (d *Dir) Open(path string, flags int, mode uint32) (*os.File, error) {
-	return openBeneath(d.f, path, flags, mode, beneath)
+	resolve := uint64(beneath)
+	if d.straight {
+		resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	return openBeneath(d.f, path, flags, mode, resolve)
 }
 
 func openBeneath(dir *os.File, path string, flags int, mode uint32, resolve uint64) (*os.File, error) {

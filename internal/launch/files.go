@@ -14,6 +14,7 @@ type Files struct {
 	Dir      *os.File // O_PATH
 	Lock     *os.File // of a persistent workspace, which is held as long as this is open; else nil
 	UID, GID uint32   // whose the files are
+	Straight bool     // writing must follow no link at all: the policy has rules on paths
 }
 
 // Close closes the descriptors.
@@ -46,7 +47,7 @@ func (j *Jail) Files() (Files, error) {
 	if derr != nil {
 		return Files{}, os.NewSyscallError("fcntl", derr)
 	}
-	f := Files{Dir: os.NewFile(uintptr(fd), "workspace"), UID: j.ids.uid, GID: j.ids.gid}
+	f := Files{Dir: os.NewFile(uintptr(fd), "workspace"), UID: j.ids.uid, GID: j.ids.gid, Straight: j.o.Policy.PathRules()}
 	if j.persistent != nil {
 		if f.Lock, err = j.persistent.Hold(); err != nil {
 			f.Dir.Close()

@@ -110,13 +110,22 @@ func (w *Workspace) Page(ctx context.Context, path string, o files.PageOptions) 
 	return p, err
 }
 
+// written is where verbs that write do so. Where the policy asks for an approval of some
+// paths, a link must not lead from another one to them.
+func (w *Workspace) written() *files.Dir {
+	if w.grant.Straight {
+		return w.dir.Straight()
+	}
+	return w.dir
+}
+
 // Put makes or replaces a file. in is not read after it has returned, unless a Read
 // blocked when ctx or the session ended.
 func (w *Workspace) Put(ctx context.Context, path string, in io.Reader, o files.PutOptions) (int64, error) {
 	o.Max = w.most(o.Max)
 	var done files.Written
 	err := w.receiving(ctx, in, func(ctx context.Context, in io.Reader) (err error) {
-		done, err = w.dir.Put(ctx, jailpath.Relative(path), in, o)
+		done, err = w.written().Put(ctx, jailpath.Relative(path), in, o)
 		return err
 	})
 	if err != nil {
@@ -129,7 +138,7 @@ func (w *Workspace) Put(ctx context.Context, path string, in io.Reader, o files.
 func (w *Workspace) Mkdir(path string, parents bool, mode uint32) error {
 	var made string
 	err := w.as(func() (err error) {
-		made, err = w.dir.Mkdir(jailpath.Relative(path), parents, mode)
+		made, err = w.written().Mkdir(jailpath.Relative(path), parents, mode)
 		return err
 	})
 	return w.noted(err, made != "", &wire.Change{Event: wire.FileWritten, Verb: "mkdir", Path: []byte(made)})
@@ -141,7 +150,7 @@ func (w *Workspace) Remove(ctx context.Context, path string, recursive bool) err
 	defer done()
 	var some bool
 	err := w.as(func() (err error) {
-		some, err = w.dir.Remove(ctx, jailpath.Relative(path), recursive)
+		some, err = w.written().Remove(ctx, jailpath.Relative(path), recursive)
 		return err
 	})
 	return w.noted(err, some, &wire.Change{Event: wire.FileRemoved, Verb: "rm", Path: []byte(jailpath.Relative(path)), Partial: err != nil})

@@ -26,7 +26,7 @@ func (s *Server) files(c *client, m *wire.Message) error {
 	}
 	err = c.send(&wire.Message{Type: wire.Done, Grant: &wire.Grant{
 		UID: f.UID, GID: f.GID, MaxFile: plan.Limits.MaxFile,
-		Protected: plan.Protected, OnProtected: plan.OnProtected,
+		Protected: plan.Protected, OnProtected: plan.OnProtected, Straight: f.Straight,
 	}}, handed...)
 	f.Close() // the message has descriptors of its own
 	if err != nil {

@@ -117,6 +117,8 @@ type Grant struct {
 	MaxFile     int64    `json:"maxFile"` // bytes of one file, in and out
 	Protected   []string `json:"protected"`
 	OnProtected string   `json:"onProtected"`
+
+	Straight bool `json:"straight,omitempty"` // writing follows no link at all
 }
 
 // A Change is what a client did with the files of a session. It has no content.

@@ -59,6 +59,12 @@ rules = [{ argv = ["id", "-u"] }, { paths = [".envrc"] }, { capabilities = ["exp
 		in(t, c, "asks", jail.Job{Sh: "ls -A"}).Refused(t, 126, jailer.CodeApprovalDenied, "not that") // a shell may run anything
 		in(t, c, "asks", jail.Job{Argv: []string{"ls", "-A"}}).Said(t, "")
 		ok(t, fsVerb(t, c, "x", "put", "asks", "plain"))
+		// A link of the jail's leads no verb past the rule.
+		in(t, c, "asks", jail.Job{Argv: []string{"mkdir", "dir"}}).Exited(t, 0)
+		in(t, c, "asks", jail.Job{Argv: []string{"ln", "-s", "dir", "link"}}).Exited(t, 0)
+		fails(t, fsVerb(t, c, "x", "put", "asks", "link/f"), 1, "has a link that is not followed")
+		fails(t, fsVerb(t, c, "", "mkdir", "asks", "link/d", "-p"), 1, "has a link that is not followed")
+		fails(t, fsVerb(t, c, "", "rm", "asks", "link/f"), 1, "has a link that is not followed")
 		b, err := os.ReadFile(asked)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +91,7 @@ rules = [{ argv = ["id", "-u"] }, { paths = [".envrc"] }, { capabilities = ["exp
 				started++
 			}
 		}
-		if asks != 16 || answers != 16 || started != 2 {
+		if asks != 16 || answers != 16 || started != 4 {
 			t.Errorf("%d asked, %d answered, %d started", asks, answers, started)
 		}
 
