@@ -202,8 +202,9 @@ func endsOf(t *testing.T, j *jail, n int) map[uint32]Report {
 // A job is told that it is killed before its exec, and the others aren't touched.
 func TestJobsOneDies(t *testing.T) {
 	j := ready(t, options{})
-	j.job(t, 1, sh("sleep 1000 & wait"))
+	j.job(t, 1, sh("sleep 1000 & echo ready; wait"))
 	j.want(t, 1, Started)
+	j.ready(t, 1)
 	for n := uint32(2); n < 30; n++ {
 		p := job("/bin/true")
 		p.Filters = [][]byte{answer(unix.SYS_EXECVE, retKill)}

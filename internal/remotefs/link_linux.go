@@ -50,6 +50,18 @@ func (l *link) listen() {
 	}
 }
 
+// gone looks whether the session has ended, and ends ctx then.
+func (l *link) gone(end context.CancelCauseFunc) error {
+	if l.conn.Gone() {
+		l.end(errEnded)
+	}
+	cause := context.Cause(l.alive)
+	if cause != nil {
+		end(cause)
+	}
+	return cause
+}
+
 func (l *link) close() {
 	l.end(errEnded)
 	l.conn.Close()
@@ -57,12 +69,18 @@ func (l *link) close() {
 
 // within is ctx, until the session ends.
 func (l *link) within(ctx context.Context) (context.Context, func()) {
+	ctx, _, done := l.withinEnd(ctx)
+	return ctx, done
+}
+
+// withinEnd also gives what ends it.
+func (l *link) withinEnd(ctx context.Context) (context.Context, context.CancelCauseFunc, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if cause := context.Cause(l.alive); cause != nil {
 		cancel(cause) // AfterFunc would do it later
 	}
 	stop := context.AfterFunc(l.alive, func() { cancel(context.Cause(l.alive)) })
-	return ctx, func() { stop(); cancel(nil) }
+	return ctx, cancel, func() { stop(); cancel(nil) }
 }
 
 // note tells the supervisor of a change, and returns when it is in the event log.

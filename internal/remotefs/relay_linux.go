@@ -2,6 +2,7 @@ package remotefs
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -56,6 +57,9 @@ func (r *relay) do(f func(b []byte) (int, error)) (int, error) {
 type reader struct {
 	relay
 	in io.Reader
+	// end is asked at the end of the input: what is then done with it is no session's any
+	// more if its supervisor has died meanwhile, and nobody has seen that yet.
+	end func() error
 }
 
 func (r *reader) Read(b []byte) (int, error) {
@@ -63,6 +67,11 @@ func (r *reader) Read(b []byte) (int, error) {
 		r.b = make([]byte, len(b))
 	}
 	n, err := r.do(func(own []byte) (int, error) { return r.in.Read(own[:len(b)]) })
+	if errors.Is(err, io.EOF) {
+		if gone := r.end(); gone != nil {
+			err = gone
+		}
+	}
 	return copy(b, r.b[:n]), err
 }
 

@@ -219,9 +219,10 @@ func (w *Workspace) sending(ctx context.Context, out io.Writer, f func(context.C
 
 // receiving is the other way round.
 func (w *Workspace) receiving(ctx context.Context, in io.Reader, f func(context.Context, io.Reader) error) error {
-	ctx, done := w.link.within(ctx)
+	ctx, end, done := w.link.withinEnd(ctx)
 	defer done()
-	return w.as(func() error { return f(ctx, &reader{relay{ctx: ctx}, in}) })
+	in = &reader{relay{ctx: ctx}, in, func() error { return w.link.gone(end) }}
+	return w.as(func() error { return f(ctx, in) })
 }
 
 // Open opens a regular file for reading, or tells of a directory: then the file is nil.

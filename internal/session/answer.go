@@ -35,9 +35,13 @@ func Inherited(fd, mode int) (*os.File, error) {
 	if fd < 3 || err != nil || flags&unix.FD_CLOEXEC != 0 { // the runtime's own, which has the number by chance
 		return nil, errors.New("no pipe was inherited")
 	}
+	// Looked at first: what is refused stays its owner's. An os.File of it would close
+	// the number later, which by then may be another file's.
+	if err := checkPipe(uintptr(fd), mode); err != nil {
+		return nil, err
+	}
 	unix.CloseOnExec(fd)
-	f := os.NewFile(uintptr(fd), "inherited")
-	return f, checkPipe(f, mode)
+	return os.NewFile(uintptr(fd), "inherited"), nil
 }
 
 // Broken closes the channel when nobody can read the answer any more.

@@ -163,7 +163,7 @@ func streamsOf(c *wire.Command, files []*os.File) (*launch.Streams, error) {
 		if c.Stdin && i == 0 {
 			mode = unix.O_RDONLY
 		}
-		if err := checkPipe(f, mode); err != nil {
+		if err := checkPipe(f.Fd(), mode); err != nil { // blocking already, as everything that was received
 			return nil, badFiles(fmt.Errorf("descriptor %d: %w", i, err))
 		}
 	}
@@ -177,20 +177,19 @@ func streamsOf(c *wire.Command, files []*os.File) (*launch.Streams, error) {
 // checkPipe refuses what is no end of an anonymous pipe. A file, a terminal or a named
 // FIFO of the host's could be opened again in the jail through /proc/self/fd, with more
 // rights than it was given with.
-func checkPipe(f *os.File, mode int) error {
-	fd := int(f.Fd()) // blocking already, as everything that was received
+func checkPipe(fd uintptr, mode int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(int(fd), &st); err != nil {
 		return err
 	}
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
+	if err := unix.Fstatfs(int(fd), &fs); err != nil {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFIFO || int64(fs.Type) != unix.PIPEFS_MAGIC {
 		return errors.New("is no pipe")
 	}
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
 	if err != nil {
 		return err
 	}

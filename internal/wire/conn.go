@@ -64,6 +64,18 @@ func (c *Conn) Peer() (*unix.Ucred, error) {
 	return cred, errors.Join(err, gerr)
 }
 
+// Gone says whether the peer has closed its end, or died, whatever is still to be read
+// from it: now, and not when a Receive sees it.
+func (c *Conn) Gone() bool {
+	gone := true
+	err := c.raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(p, 0)
+		gone = err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return err != nil || gone
+}
+
 // Send writes one message and passes copies of files with it; the caller still closes
 // his own.
 func (c *Conn) Send(m *Message, files ...*os.File) error {

@@ -116,7 +116,7 @@ func TestWorkspaceLateVerb(t *testing.T) {
 		put, w, said := begin("three")
 		syscall.Kill(put.Process.Pid, syscall.SIGSTOP)
 		syscall.Kill(supervisor(t, c, "three"), syscall.SIGKILL)
-		if !jail.Eventually(prompt, func() bool { return look(t, c, "three").Status == "stopped" }) {
+		if !jail.Eventually(prompt, func() bool { return strings.Contains(do(t, c, "state", "three").Stdout, `"stopped"`) }) {
 			t.Fatal("the supervisor lives")
 		}
 		busy := c.Run(t, jail.Job{Flags: flags, Argv: []string{"true"}})
