@@ -39,6 +39,24 @@ type Rules struct {
 	Owners []int               // uids that everything on the way may belong to
 	Named  func(string) string // why a path may not be shown, by its name; "" where it may
 	Never  []string            // directories that it may not be, under whatever name; those that are not there don't matter
+
+	never map[file]string // looked up once
+}
+
+// A file is known by these, whatever its name.
+type file struct{ dev, ino uint64 }
+
+func (r *Rules) lookUp() {
+	if r.never != nil {
+		return
+	}
+	r.never = map[file]string{}
+	for _, n := range r.Never {
+		var st unix.Stat_t
+		if unix.Stat(n, &st) == nil {
+			r.never[file{st.Dev, st.Ino}] = n
+		}
+	}
 }
 
 // kernel are the file systems that no disk and no memory of a user's is behind
@@ -53,7 +71,7 @@ var kernel = map[int64]string{
 // Judge gives what is at a path, by a descriptor (O_PATH) that the caller closes, and the
 // path that leads there without links, which nobody but the owners can change. The error
 // is a *Refusal.
-func (r Rules) Judge(path string) (f *os.File, real string, err error) {
+func (r *Rules) Judge(path string) (f *os.File, real string, err error) {
 	bad := func(format string, args ...any) (*os.File, string, error) {
 		if f != nil {
 			f.Close()
@@ -93,11 +111,9 @@ func (r Rules) Judge(path string) (f *os.File, real string, err error) {
 	if name, ok := kernel[int64(sys.Type)]; ok {
 		return bad("is on %s", name)
 	}
-	for _, n := range r.Never {
-		var never unix.Stat_t
-		if unix.Stat(n, &never) == nil && never.Dev == st.Dev && never.Ino == st.Ino {
-			return bad("is really %s", n)
-		}
+	r.lookUp()
+	if n, ok := r.never[file{st.Dev, st.Ino}]; ok {
+		return bad("is really %s", n)
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		if why := sockets(real); why != "" {
@@ -108,7 +124,7 @@ func (r Rules) Judge(path string) (f *os.File, real string, err error) {
 }
 
 const (
-	maxLooked = 4096 // names
+	maxLooked = 1024 // names
 	maxDeep   = 2    // directories below the one that is shown
 )
 

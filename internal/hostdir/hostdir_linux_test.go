@@ -13,8 +13,8 @@ import (
 	"github.com/jailer-project/jailer/test/need"
 )
 
-func rules() Rules {
-	return Rules{Owners: []int{0, os.Geteuid()}, Named: func(p string) string {
+func rules() *Rules {
+	return &Rules{Owners: []int{0, os.Geteuid()}, Named: func(p string) string {
 		if p == "/proc" || strings.HasPrefix(p, "/proc/") || strings.HasSuffix(p, "/secret") {
 			return "is not for jails"
 		}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -374,5 +376,30 @@ func TestUIDs(t *testing.T) {
 	}
 	if _, err := os.Stat(s.marker(54321)); err == nil {
 		t.Error("not freed")
+	}
+}
+
+// One who was killed, and has not had his turn to die, is no living holder.
+func TestDying(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	pid := cmd.Process.Pid
+	if startTime(pid) == 0 {
+		t.Error("one that lives is none")
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if startTime(pid) == 0 {
+		t.Error("one that is stopped is none")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if n := startTime(pid); n != 0 {
+		t.Errorf("one that is killed began at %d", n)
 	}
 }

@@ -146,14 +146,21 @@ func bootID() string {
 }
 
 // startTime is field 22 of /proc/PID/stat, 0 where there is no such process, or its end
-// alone is left of it.
+// alone is left of it: one that was killed may wait long for its turn to die on a busy
+// host, and has SIGKILL pending meanwhile (proc_pid_stat(5), fields 9 and 31).
 func startTime(pid int) uint64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+	if len(f) < 29 || f[0] == "Z" || f[0] == "X" {
+		return 0
+	}
+	const exiting, killed = 0x4 /* PF_EXITING */, 1 << (unix.SIGKILL - 1)
+	flags, _ := strconv.ParseUint(f[6], 10, 64)
+	pending, _ := strconv.ParseUint(f[28], 10, 64)
+	if flags&exiting != 0 || pending&killed != 0 {
 		return 0
 	}
 	n, _ := strconv.ParseUint(f[19], 10, 64)

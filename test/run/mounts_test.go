@@ -77,3 +77,21 @@ func TestMounts(t *testing.T) {
 		}
 	})
 }
+
+// Many mounts are made, too, and cost little each.
+func TestManyMounts(t *testing.T) {
+	t.Parallel()
+	c := jail.User(t)
+	const n = 500
+	var list strings.Builder
+	for i := range n {
+		src := filepath.Join(c.Home, "many", fmt.Sprint(i))
+		if err := os.MkdirAll(src, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&list, "{ source = %q, target = \"/many/%d\" }, ", src, i)
+	}
+	m := c.WithPolicy(t, "many.toml", jail.BestEffort+"[profiles.default]\nmounts = ["+list.String()+"]\n")
+	r := m.Run(t, jail.Job{Sh: "ls /many | wc -l; grep -c ' /many/' /proc/self/mountinfo"}).Said(t, "500\n500\n")
+	t.Logf("set-up took %d ms with %d mounts", *r.SetupMs, n)
+}
