@@ -205,6 +205,11 @@ func TestPutFails(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+	ctx, cancel = context.WithCancel(t.Context()) // ends when all is read, and nothing named
+	_, err = d.Put(ctx, "f", io.MultiReader(strings.NewReader("new"), reader(func([]byte) (int, error) { cancel(); return 0, io.EOF })), PutOptions{Mode: 0o644, Max: 100})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	_, err = d.Put(soon(t), "f", strings.NewReader("new"), PutOptions{Mode: 0o644, Max: 100, Exclusive: true})
 	coded(t, err, InvalidState)
 	_, err = d.Put(soon(t), "f", strings.NewReader("new"), PutOptions{Mode: 0o4755, Max: 100})
