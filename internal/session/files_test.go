@@ -14,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/jailer-project/jailer"
 	"github.com/jailer-project/jailer/internal/audit"
 	"github.com/jailer-project/jailer/internal/files"
 	"github.com/jailer-project/jailer/internal/remotefs"
 	"github.com/jailer-project/jailer/internal/wire"
+	"github.com/jailer-project/jailer/test/need"
 )
 
 // withFiles is a session with a workspace, and these capabilities.
@@ -160,6 +163,38 @@ func TestPartial(t *testing.T) {
 		case row.want == "" && len(got) > 0, row.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], row.want)):
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
+	}
+}
+
+// A removal that can't go on has removed something.
+func TestPartialRemoval(t *testing.T) {
+	need.Root(t)
+	b := withFiles(t, jailer.CapFSWrite)
+	top := filepath.Join(b.jail.files, "t")
+	for _, name := range []string{"a", "b"} {
+		if err := os.MkdirAll(filepath.Join(top, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := f.Readdirnames(-1) // in the order of the removal
+	f.Close()
+	if err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	stuck := filepath.Join(top, names[1])
+	if err := unix.Mount("tmpfs", stuck, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(stuck, unix.MNT_DETACH)
+	if err := b.opened(t, jailer.CapFSWrite).Remove(t.Context(), "t", true); err == nil {
+		t.Error("removed through a mount")
+	}
+	if got := b.noted(); len(got) != 1 || got[0] != "file.removed {Verb:rm Path:t Bytes:<nil> Partial:true}" {
+		t.Errorf("%q", got)
 	}
 }
 
