@@ -96,9 +96,14 @@ func TestExportOfRun(t *testing.T) {
 		if err := os.Symlink(c.StateDir(), filepath.Join(dest, "link")); err != nil {
 			t.Fatal(err)
 		}
-		o = c.Run(t, jail.Job{Flags: []string{"--export", "link=" + dest}, Sh: "mkdir link; echo x > link/planted"})
-		if o.Code != 125 {
+		// What came before it is told of.
+		o = c.Run(t, jail.Job{Flags: []string{"--export", "**=" + dest}, Sh: "mkdir link; echo x > first; echo x > link/planted"})
+		if o.Code != 125 || len(o.Result.Artifacts) != 1 {
 			t.Errorf("%s", o)
+		}
+		told := c.Events(t, "--type", "artifact.exported")
+		if last := told[len(told)-1].Data; last["partial"] != true || last["files"] != 1.0 {
+			t.Errorf("%v", last)
 		}
 		if _, err := os.Lstat(filepath.Join(c.StateDir(), "planted")); err == nil {
 			t.Error("written through a link")
